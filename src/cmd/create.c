@@ -314,13 +314,8 @@ static bool too_few_keys(const struct create *c, const char *option, double want
 {
     char held[NUM_TEXT], wanted[NUM_TEXT];
     double n = keys_held(c);
-    if (holds_more(c))
-        say_error("at least %s distinct keys, too many to count in so few bits, %s %s; '%s' is %s",
-                  num_show_count(held, n), option, num_show_count(wanted, want), c->path,
-                  outcome(c));
-    else
-        say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
-                  n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
+    say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
+              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
     return false;
 }
 
@@ -477,7 +472,8 @@ static bool collect(struct create *c, const char *scratch_dir)
                                      .threads = c->keyopt.threads,
                                      .reproducible = c->reproducible,
                                      .progress = c->keyopt.progress,
-                                     .forecast = c->dry_run};
+                                     .forecast = c->dry_run,
+                                     .exact = c->min_keys > 0 || c->min_ratio > 0};
     if (!filter_build_begin(&c->build, &err))
         return say_failure(&err);
     c->keyopt.threads = c->build.threads;

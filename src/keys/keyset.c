@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "base/disk.h"
+#include "base/parallel.h"
 #include "keys/keyset_parts.h"
-#include "keys/lanes.h"
-#include "keys/sort.h"
 
 enum { HUGE_PAGE = 2 << 20, GUARD = 64 << 10 /* whole pages on every machine */ };
 
@@ -35,54 +34,34 @@ void *keyset_map(size_t bytes, bool huge)
     return p;
 }
 
-static void unmap(void *p, size_t bytes)
+void keyset_unmap(void *p, size_t bytes)
 {
     if (p != NULL)
         munmap(p, guard_at(bytes) + GUARD);
 }
 
-/* The room, in hashes, for a part of `part` hashes. A part does not fit if its distinct hashes are
- * more than three quarters of this. */
-static size_t room_for(size_t part)
+uint64_t keyset_part_memory(size_t part, bool counts)
 {
-    return part / 3 * 4 + 4;
-}
-
-unsigned keyset_lanes(unsigned lanes)
-{
-    unsigned all = 1;
-    while (all < lanes)
-        all *= 2;
-    return all;
-}
-
-uint64_t keyset_part_memory(size_t part, unsigned lanes)
-{
-    return (uint64_t)2 * room_for(part) * keyset_lanes(lanes) * sizeof(uint64_t);
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
+    /* Distinct hashes fill at most three quarters of this room. */
+    uint64_t room = part / 3 * 4 + 4;
+    return 2 * room * (counts ? 2 : 1) * sizeof(uint64_t);
 }
 
 /* How the memory is divided:
- * - A quarter, or more if parts need it, for visiting partitions: each visitor gathers one in one
- *   buffer and sorts it into another. An eighth if memory is drained, since partitions are then
- *   small.
- * - What each worker needs for itself (blocks_of).
+ * - What each worker needs for itself (WORKER_MEMORY).
+ * - A quarter, or more if parts need it, for visiting sorted partitions: each visitor gathers one
+ * in one buffer and sorts it into another. If this is not enough, the blocks are given back first.
  * - Of the rest, a quarter for the workers' own blocks, and three quarters for the pool, whose
  *   blocks go to the first worker that asks. */
-static size_t capacity_of(const struct keyset_spec *spec)
+static uint64_t sorting_memory(const struct keyset_spec *spec)
 {
-    uint64_t memory = least(spec->memory, SIZE_MAX / 2) / (spec->drain != NULL ? 8 : 4);
-    uint64_t capacity = memory / visitors_of(spec) / (2 * sizeof(uint64_t));
-    size_t lanes = lanes_of(spec), room = spec->part != 0 ? room_for(spec->part) * lanes : 0;
-    return room > capacity ? room : (size_t)least(capacity, SORT_MOST) / lanes * lanes;
+    uint64_t parts =
+        spec->part > 0 ? visitors_of(spec) * keyset_part_memory(spec->part, spec->counts) : 0;
+    return parts > spec->memory / 4 ? parts : spec->memory / 4;
 }
 
-/* In bytes: struct worker and the stack while partitions are visited; buffer. */
-enum { WORKER_MEMORY = 128 << 10, ORDER_MEMORY = 512 << 10 };
+/* In bytes: struct worker, its buffer, and its stack while partitions are visited. */
+enum { WORKER_MEMORY = 640 << 10 };
 
 /* A block and its entry in a list, which may have twice the capacity that it needs. */
 enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
@@ -96,19 +75,17 @@ static bool takes_huge_pages(const struct keyset_spec *spec)
 /* The number of blocks, limited by the address space. */
 static size_t blocks_of(const struct keyset_spec *spec)
 {
-    uint64_t gathering = (uint64_t)capacity_of(spec) * visitors_of(spec) * 2 * sizeof(uint64_t);
-    uint64_t each = WORKER_MEMORY + (spec->drain == NULL ? ORDER_MEMORY : ORDER_MEMORY / 2);
-    uint64_t others = gathering + each * spec->workers;
+    uint64_t others = sorting_memory(spec) + (uint64_t)WORKER_MEMORY * spec->workers;
     if (takes_huge_pages(spec))
         others += HUGE_PAGE; /* the last one may be used only in part */
     uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
     size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
-    blocks = least(blocks, SIZE_MAX / 4 / BLOCK_BYTES);
+    if (blocks > SIZE_MAX / 4 / BLOCK_BYTES)
+        blocks = SIZE_MAX / 4 / BLOCK_BYTES;
     return blocks > needed ? (size_t)blocks : needed;
 }
 
-/* Each worker can have a block open in every partition without the pool, so n hashes never need
- * more than n / BLOCK blocks of the pool. */
+/* At least one for each partition. */
 static size_t own_blocks_of(const struct keyset_spec *spec)
 {
     size_t quarter = blocks_of(spec) / 4 / spec->workers;
@@ -132,11 +109,6 @@ uint64_t keyset_min_memory(unsigned workers)
     return (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
 }
 
-uint64_t keyset_fits(const struct keyset_spec *spec)
-{
-    return (uint64_t)pool_blocks_of(spec) * BLOCK / lanes_of(spec);
-}
-
 static bool get_blocks(struct keyset *ks)
 {
     const struct keyset_spec *spec = &ks->spec;
@@ -150,9 +122,6 @@ static bool get_blocks(struct keyset *ks)
         struct worker *worker = &ks->workers[w];
         worker->own = ks->arena + w * own_blocks * BLOCK;
         worker->own_left = own_blocks;
-        worker->piece = malloc((RANGE_BLOCKS + spec->workers) * sizeof *worker->piece);
-        if (worker->piece == NULL)
-            return false;
     }
     return true;
 }
@@ -169,9 +138,6 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     }
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
-    ks->spec.lanes = lanes_of(spec);
-    ks->lanes = spec->lanes > 1 ? spec->lanes - spec->counts : 1;
-    ks->capacity = capacity_of(spec);
     ks->pool_left = pool_blocks_of(spec);
     for (unsigned w = 0; w < spec->workers; w++)
         ks->workers[w].scratch = -1;
@@ -191,14 +157,11 @@ void keyset_free(struct keyset *ks)
         for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
             free(worker->share[p].full);
         free(worker->spills);
-        unmap(worker->gathered, ks->capacity * sizeof(uint64_t));
-        unmap(worker->sorted, ks->capacity * sizeof(uint64_t));
         free(worker->buffer);
-        free(worker->piece);
         if (worker->scratch >= 0)
             close(worker->scratch);
     }
-    unmap(ks->arena, ks->arena_blocks * BLOCK_BYTES);
+    keyset_unmap(ks->arena, ks->arena_blocks * BLOCK_BYTES);
     free(ks->workers);
     free(ks);
 }
@@ -230,15 +193,13 @@ static bool close_block(struct worker *worker, unsigned partition, struct err *e
 }
 
 /* Appends the hashes of a share to the scratch file. */
-static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned partition,
-                        struct run *run, struct err *err)
+static bool spill_share(struct worker *worker, unsigned partition, struct run *run, struct err *err)
 {
-    struct share *s = &worker->share[partition];
+    const struct share *s = &worker->share[partition];
     struct iovec piece[SPILL_BLOCKS];
     size_t n_open, n = 0;
     uint64_t *open = open_block(worker, partition, &n_open);
     *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open};
-    s->n_spilled += run->n;
     for (size_t i = 0; i <= s->n_full; i++) {
         if (i < s->n_full)
             piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
@@ -252,15 +213,14 @@ static bool spill_share(const struct keyset *ks, struct worker *worker, unsigned
             n = 0;
         }
     }
-    (void)ks;
     return true;
 }
 
-static bool spill_arena(const struct keyset *ks, struct worker *worker, struct err *err)
+static bool spill_blocks(struct worker *worker, struct err *err)
 {
     struct run runs[KEYSET_PARTITIONS];
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-        if (!spill_share(ks, worker, p, &runs[p], err))
+        if (!spill_share(worker, p, &runs[p], err))
             return false;
     if (!grow((void **)&worker->spills, &worker->room_spills, worker->n_spills,
               sizeof *worker->spills, err) ||
@@ -268,35 +228,9 @@ static bool spill_arena(const struct keyset *ks, struct worker *worker, struct e
         return false;
     worker->spills[worker->n_spills++] = worker->scratch_len;
     worker->scratch_len += sizeof runs;
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+        worker->share[p].n_spilled += runs[p].n;
     return true;
-}
-
-/* Drains n lanes of a block. */
-static void drain_block(const struct keyset *ks, unsigned partition, const uint64_t *block,
-                        size_t n)
-{
-    const unsigned lanes = ks->spec.lanes;
-    uint64_t lane[BLOCK];
-    struct hashes hashes = {block, BLOCK / lanes, NULL};
-    if (lanes > 1) {
-        for (size_t i = 0; i < n; i++)
-            lane[i % lanes * hashes.stride + i / lanes] = block[i];
-        hashes.lane0 = lane;
-    }
-    ks->spec.drain(ks->spec.ctx, partition, hashes, n / lanes);
-}
-
-static void drain_arena(const struct keyset *ks, const struct worker *worker)
-{
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
-        const struct share *s = &worker->share[p];
-        size_t n_open;
-        const uint64_t *open = open_block(worker, p, &n_open);
-        for (size_t i = 0; i < s->n_full; i++)
-            drain_block(ks, p, s->full[i], BLOCK);
-        if (n_open > 0)
-            drain_block(ks, p, open, n_open);
-    }
 }
 
 static void spare_block(struct worker *worker, uint64_t *block)
@@ -305,15 +239,28 @@ static void spare_block(struct worker *worker, uint64_t *block)
     worker->spare = block;
 }
 
-/* Drains or spills all blocks that a worker has taken, and empties them. */
-static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *err)
+/* Makes sure that a worker has a scratch file with room for `need` bytes more. */
+static bool open_scratch(const struct keyset *ks, struct worker *worker, uint64_t need,
+                         struct err *err)
+{
+    struct err ignored;
+    uint64_t left;
+    if (worker->scratch < 0)
+        worker->scratch = disk_scratch(ks->spec.scratch_dir, err);
+    return worker->scratch >= 0 &&
+           (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need ||
+            fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
+                 ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left));
+}
+
+/* Spills all blocks that a worker has taken, and empties them. */
+static bool spill(const struct keyset *ks, struct worker *worker, struct err *err)
 {
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
         if (!close_block(worker, p, err))
             return false;
-    if (ks->spec.drain != NULL)
-        drain_arena(ks, worker);
-    else if (!spill_arena(ks, worker, err))
+    if (!open_scratch(ks, worker, (uint64_t)worker->used_blocks * BLOCK_BYTES, err) ||
+        !spill_blocks(worker, err))
         return false;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
         struct share *s = &worker->share[p];
@@ -329,27 +276,41 @@ static bool empty_arena(struct keyset *ks, struct worker *worker, struct err *er
     return true;
 }
 
-bool keyset_open_scratch(const struct keyset *ks, struct worker *worker, uint64_t need,
-                         struct err *err)
+static bool spill_worker(void *ctx, unsigned thread, uint64_t w, struct err *err)
 {
-    struct err ignored;
-    uint64_t left;
-    if (worker->buffer == NULL &&
-        (worker->buffer = malloc(BUFFER * sizeof *worker->buffer)) == NULL)
-        return fail(err, "out of memory");
-    if (worker->scratch < 0)
-        worker->scratch = disk_scratch(ks->spec.scratch_dir, err);
-    return worker->scratch >= 0 &&
-           (!disk_space(ks->spec.scratch_dir, &left, &ignored) || left >= need ||
-            fail(err, "cannot write scratch in '%s': %llu bytes are needed, %llu are free",
-                 ks->spec.scratch_dir, (unsigned long long)need, (unsigned long long)left));
+    const struct keyset *ks = ctx;
+    (void)thread;
+    return ks->workers[w].used_blocks == 0 || spill(ks, &ks->workers[w], err);
 }
 
-static bool make_room(struct keyset *ks, struct worker *worker, struct err *err)
+bool keyset_spill_all(struct keyset *ks, struct err *err)
 {
-    return (ks->spec.drain != NULL ||
-            keyset_open_scratch(ks, worker, (uint64_t)worker->used_blocks * BLOCK_BYTES, err)) &&
-           empty_arena(ks, worker, err);
+    if (!parallel_try(ks->spec.workers, ks->spec.workers, spill_worker, ks, err))
+        return false;
+    keyset_unmap(ks->arena, ks->arena_blocks * BLOCK_BYTES);
+    ks->arena = NULL;
+    return true;
+}
+
+uint64_t keyset_memory_to_sort(const struct keyset *ks, uint64_t bytes)
+{
+    /* The lists of blocks take less than a 128th. */
+    return ks->spec.others + (uint64_t)WORKER_MEMORY * ks->spec.workers + HUGE_PAGE + bytes +
+           bytes / 128;
+}
+
+uint64_t keyset_free_memory(const struct keyset *ks)
+{
+    uint64_t unused = ks->pool_left;
+    if (ks->arena == NULL)
+        return sorting_memory(&ks->spec) + (uint64_t)ks->blocks * BLOCK_BYTES;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        unused += ks->workers[w].own_left;
+    unused *= BLOCK_BYTES;
+    /* The last huge page of the pool, and of each worker's own blocks. */
+    uint64_t partly_used =
+        takes_huge_pages(&ks->spec) ? (uint64_t)(ks->spec.workers + 1) * HUGE_PAGE : 0;
+    return sorting_memory(&ks->spec) + (unused > partly_used ? unused - partly_used : 0);
 }
 
 static uint64_t *take_from_pool(struct keyset *ks)
@@ -386,7 +347,7 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
         return false;
     uint64_t *block = take_block(ks, worker);
     if (block == NULL) {
-        if (!make_room(ks, worker, err))
+        if (!spill(ks, worker, err))
             return false;
         block = take_block(ks, worker);
     }
@@ -394,34 +355,22 @@ static bool next_block(struct keyset *ks, struct worker *worker, unsigned partit
     return true;
 }
 
-LANES_INLINE bool put_body(struct keyset *ks, struct worker *worker, struct hashes hashes, size_t n,
-                           struct err *err, unsigned lanes)
+bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, struct err *err)
 {
-    const uint64_t *first = hashes.lane0;
+    struct worker *worker = &ks->workers[w];
     for (size_t i = 0; i < n; i++) {
-        unsigned partition = (unsigned)(first[i] >> (64 - KEYSET_BITS));
+        unsigned partition = (unsigned)(hash[i] >> (64 - KEYSET_BITS));
         uint64_t *next = worker->next[partition];
         if (in_open_block(next) == 0) {
             if (!next_block(ks, worker, partition, err))
                 return false;
             next = worker->next[partition];
         }
-        next[0] = first[i];
-        for (unsigned l = 1; l < lanes; l++)
-            next[l] = l < ks->lanes ? hashes_lane(hashes, l)[i] : 0;
+        *next = hash[i];
         __builtin_prefetch(next + 8, 1); /* the next cache line of the block */
-        worker->next[partition] = next + lanes;
+        worker->next[partition] = next + 1;
     }
     return true;
-}
-
-bool keyset_put(struct keyset *ks, unsigned w, struct hashes hashes, size_t n, struct err *err)
-{
-    struct worker *worker = &ks->workers[w];
-    unsigned lanes = ks->spec.lanes;
-    return lanes == 1   ? put_body(ks, worker, hashes, n, err, 1)
-           : lanes == 2 ? put_body(ks, worker, hashes, n, err, 2)
-                        : put_body(ks, worker, hashes, n, err, lanes);
 }
 
 bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, struct err *err)
@@ -438,14 +387,6 @@ bool keyset_close_blocks(struct keyset *ks, struct err *err)
         for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
             if (!close_block(&ks->workers[w], p, err))
                 return false;
-    return true;
-}
-
-bool keyset_drain_all(struct keyset *ks, struct err *err)
-{
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        if (!empty_arena(ks, &ks->workers[w], err))
-            return false;
     return true;
 }
 

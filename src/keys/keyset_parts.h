@@ -1,11 +1,6 @@
 /*
  * The parts of a keyset. keyset.c collects hashes in memory and spills them to scratch files when
- * memory is full. keyset_visit.c reads them back.
- * Private to these files.
- *
- * In memory and in scratch, hashes are stored in arrays as in lanes.h. Numbers of hashes and
- * offsets in these arrays are counted in lanes. They are multiples of the number of lanes of a
- * hash, which is a power of two, so no hash straddles two blocks.
+ * memory is full. keyset_visit.c visits them. Private to these files.
  */
 #ifndef KEYS_KEYSET_PARTS_H
 #define KEYS_KEYSET_PARTS_H
@@ -13,14 +8,10 @@
 #include <stdatomic.h>
 
 #include "keys/keyset.h"
-#include "keys/lanes.h"
 
 /* Hashes are collected in blocks: small enough that a worker can have one open for each partition
  * (1 MiB in all), large enough that closing one costs nothing. */
 enum { BLOCK = 512, BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
-
-/* About the lanes in one visited range: its part of a filter stays in the second-level cache. */
-enum { RANGE = 1 << 16, RANGE_BLOCKS = RANGE / BLOCK };
 
 /* A spill appends all hashes of a worker to its scratch file: a run for each partition, then a
  * table of the runs. Memory holds next to nothing about spilled hashes. */
@@ -50,44 +41,43 @@ struct worker {
     uint64_t scratch_len;
     uint64_t *spills; /* for each spill, the offset of its struct run[KEYSET_PARTITIONS] */
     size_t n_spills, room_spills;
-    uint64_t *buffer;            /* to read scratch: BUFFER lanes */
-    uint64_t *gathered, *sorted; /* `capacity` hashes each */
-    struct keyset_piece *piece;  /* RANGE_BLOCKS, and one per worker */
-    struct err err;
-    bool failed;
+    uint64_t *buffer;            /* to read scratch: BUFFER hashes */
+    uint64_t *gathered, *sorted; /* keyset.room numbers each */
     uint64_t n_distinct;
 } __attribute__((aligned(64)));
 
 struct keyset {
-    struct keyset_spec spec; /* spec.lanes: lanes that a stored hash takes (keyset_lanes) */
-    unsigned lanes;          /* lanes that are put */
+    struct keyset_spec spec;
     struct worker *workers;
-    size_t capacity;             /* of gathered and sorted */
     uint64_t *arena;             /* all blocks: the own blocks of each worker, then the pool */
     size_t arena_blocks, blocks; /* mapped, in whole huge pages; used */
     _Atomic size_t pool_left;    /* the last pool_left blocks are free for any worker */
+    unsigned bits;               /* the length of the visited prefixes */
+    unsigned visitors;           /* workers that visit at once, and ... */
+    size_t room;                 /* ... the numbers that each has room for */
+    keyset_visitor *visit;
+    keyset_range_visitor *visit_range;
+    void *visit_ctx;
+    void (*gave_up)(void *ctx);
     atomic_bool stop;
     _Atomic uint64_t parts_done; /* in the current pass, for progress */
-    keyset_visitor *visit;
-    void (*gave_up)(void *ctx);
-    void *visit_ctx;
-    unsigned bits; /* length of the visited prefixes */
 };
-
-static inline unsigned lanes_of(const struct keyset_spec *spec)
-{
-    return keyset_lanes(spec->lanes);
-}
 
 /* Maps zeroed memory; NULL: out of memory. `huge`: in huge pages, if the kernel has them. */
 void *keyset_map(size_t bytes, bool huge);
+void keyset_unmap(void *p, size_t bytes);
 
 /* Ends putting: full blocks no longer count as open. */
 bool keyset_close_blocks(struct keyset *ks, struct err *err);
 
-/* Makes sure that a worker has a scratch file with room for `need` bytes more. */
-bool keyset_open_scratch(const struct keyset *ks, struct worker *worker, uint64_t need,
-                         struct err *err);
+/* The bytes that visitors of sorted hashes may use: what is not in use for collected hashes. */
+uint64_t keyset_free_memory(const struct keyset *ks);
+
+/* The --memory with which that is at least so much. */
+uint64_t keyset_memory_to_sort(const struct keyset *ks, uint64_t bytes);
+
+/* Spills all hashes and gives their memory back. */
+bool keyset_spill_all(struct keyset *ks, struct err *err);
 
 /* Reads from the scratch file of a worker. */
 bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, struct err *err);
@@ -108,31 +98,6 @@ static inline uint64_t *open_block(const struct worker *worker, unsigned partiti
     uint64_t *next = worker->next[partition];
     *n = next != NULL ? in_open_block(next) : 0;
     return next != NULL ? next - *n : NULL;
-}
-
-/* Hashes of a share in memory, block by block. */
-struct blocks {
-    uint64_t *const *full;
-    uint64_t *open;
-    size_t n; /* lanes */
-};
-
-static inline struct blocks blocks_in(const struct worker *of, unsigned partition)
-{
-    const struct share *s = &of->share[partition];
-    struct blocks b = {.full = s->full};
-    size_t n_open;
-    b.open = open_block(of, partition, &n_open);
-    b.n = s->n_full * BLOCK + n_open;
-    return b;
-}
-
-/* The lanes in [i, end) that are contiguous in memory from lane i on. */
-static inline uint64_t *some_of(const struct blocks *b, size_t i, size_t end, size_t *n)
-{
-    size_t block = i / BLOCK, left = BLOCK - i % BLOCK;
-    *n = end - i < left ? end - i : left;
-    return (block < b->n / BLOCK ? b->full[block] : b->open) + i % BLOCK;
 }
 
 #endif

@@ -1,353 +1,205 @@
-/* Visits the hashes of a keyset, range by range. */
+/* Visits the hashes of a keyset, partition by partition. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/disk.h"
+#include "base/num.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "keys/keyset_parts.h"
-#include "keys/lanes.h"
 #include "keys/sort.h"
 
-/* Hashes that agree in their first `depth` bits, counted over all lanes: those of partitions
- * [first, end), or, if they were split off, runs in the worker's scratch file. */
-struct node {
-    unsigned first, end; /* end 0: runs */
-    struct run *run;
-    size_t n_runs, room;
-    uint64_t prefix; /* of the first lane */
-    unsigned depth;
-    bool is_last; /* in the lanes after the first: no later hash has this first lane */
-    bool picked;  /* there are other hashes among them, which are passed over */
-    bool sparse;  /* most are others */
-    /* In a sample, most hashes share the first heavy_depth bits of `heavy`. 0: no sample was taken,
-     * or it was wrong. */
-    uint64_t heavy;
-    unsigned heavy_depth;
-};
+/* ---- The hashes of a partition as they are. */
 
-typedef bool take_fn(void *ctx, const uint64_t *hash, size_t n);
+typedef bool take_fn(void *ctx, const uint64_t *hash, size_t n, struct err *err);
 
 static bool take_run(struct worker *worker, const struct worker *of, struct run run, take_fn *take,
-                     void *ctx, bool *go_on)
+                     void *ctx, struct err *err)
 {
-    for (size_t n; run.n > 0 && *go_on; run.n -= n, run.off += n * sizeof(uint64_t)) {
+    for (size_t n; run.n > 0; run.n -= n, run.off += n * sizeof(uint64_t)) {
         n = run.n < BUFFER ? (size_t)run.n : BUFFER;
-        if (!keyset_read(of, worker->buffer, n * sizeof(uint64_t), run.off, &worker->err))
+        if (!keyset_read(of, worker->buffer, n * sizeof(uint64_t), run.off, err) ||
+            !take(ctx, worker->buffer, n, err))
             return false;
-        *go_on = take(ctx, worker->buffer, n);
+    }
+    return true;
+}
+
+static bool take_spilled(struct worker *worker, const struct worker *of, unsigned partition,
+                         take_fn *take, void *ctx, struct err *err)
+{
+    if (worker->buffer == NULL && (worker->buffer = malloc(BUFFER * sizeof(uint64_t))) == NULL)
+        return fail(err, "out of memory");
+    for (size_t i = 0; i < of->n_spills; i++) {
+        struct run run;
+        if (!keyset_read(of, &run, sizeof run, of->spills[i] + partition * sizeof run, err) ||
+            !take_run(worker, of, run, take, ctx, err))
+            return false;
     }
     return true;
 }
 
 static bool take_share(struct worker *worker, const struct worker *of, unsigned partition,
-                       take_fn *take, void *ctx, bool *go_on)
+                       take_fn *take, void *ctx, struct err *err)
 {
-    struct blocks b = blocks_in(of, partition);
-    for (size_t i = 0, n; i < b.n && *go_on; i += n) {
-        const uint64_t *hash = some_of(&b, i, b.n, &n);
-        *go_on = take(ctx, hash, n);
-    }
-    for (size_t i = 0; of->share[partition].n_spilled > 0 && i < of->n_spills && *go_on; i++) {
-        struct run run;
-        if (!keyset_read(of, &run, sizeof run, of->spills[i] + partition * sizeof run,
-                         &worker->err) ||
-            !take_run(worker, of, run, take, ctx, go_on))
+    const struct share *s = &of->share[partition];
+    size_t n_open;
+    const uint64_t *open = open_block(of, partition, &n_open);
+    for (size_t i = 0; i < s->n_full; i++)
+        if (!take(ctx, s->full[i], BLOCK, err))
             return false;
-    }
-    return true;
+    return (n_open == 0 || take(ctx, open, n_open, err)) &&
+           (s->n_spilled == 0 || take_spilled(worker, of, partition, take, ctx, err));
 }
 
-struct picking {
-    take_fn *take;
-    void *ctx;
-    uint64_t prefix;
-    unsigned shift, lanes;
-};
-
-/* Passes on the hashes with the prefix. */
-static bool pick(void *ctx, const uint64_t *hash, size_t n)
+/* Passes the hashes of a partition to `take`. */
+static bool take_partition(const struct keyset *ks, struct worker *worker, unsigned partition,
+                           take_fn *take, void *ctx, struct err *err)
 {
-    const struct picking *p = ctx;
-    for (size_t i = 0, begin; i < n;) {
-        while (i < n && (hash[i] ^ p->prefix) >> p->shift != 0)
-            i += p->lanes;
-        for (begin = i; i < n && (hash[i] ^ p->prefix) >> p->shift == 0;)
-            i += p->lanes;
-        if (i > begin && !p->take(p->ctx, hash + begin, i - begin))
-            return false;
-    }
-    return true;
-}
-
-/* Passes all hashes of a node to `take`, until it returns false. False: they cannot be read. */
-static bool take_node(const struct keyset *ks, struct worker *worker, const struct node *node,
-                      take_fn *take, void *ctx)
-{
-    bool go_on = true;
-    struct picking picking = {take, ctx, node->prefix, 64 - node->depth, ks->spec.lanes};
-    if (node->picked) {
-        take = pick;
-        ctx = &picking;
-    }
-    for (unsigned p = node->first; p < node->end && go_on; p++)
-        for (unsigned w = 0; w < ks->spec.workers && go_on; w++)
-            if (!take_share(worker, &ks->workers[w], p, take, ctx, &go_on))
-                return false;
-    for (size_t i = 0; i < node->n_runs && go_on; i++)
-        if (!take_run(worker, worker, node->run[i], take, ctx, &go_on))
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        if (!take_share(worker, &ks->workers[w], partition, take, ctx, err))
             return false;
     return true;
 }
 
-/* The hashes of a node, being gathered in worker->gathered. */
+static uint64_t partition_size(const struct keyset *ks, unsigned partition)
+{
+    uint64_t n = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        const struct share *s = &ks->workers[w].share[partition];
+        size_t n_open;
+        open_block(&ks->workers[w], partition, &n_open);
+        n += s->n_full * BLOCK + n_open + s->n_spilled;
+    }
+    return n;
+}
+
+/* ---- A unit, sorted: the hashes whose first bits are the same, of one partition or of several. */
+
+static unsigned unit_bits(const struct keyset *ks)
+{
+    return ks->bits < KEYSET_BITS ? ks->bits : KEYSET_BITS;
+}
+
+static unsigned unit_width(const struct keyset *ks)
+{
+    return 64 - unit_bits(ks);
+}
+
+static uint64_t unit_size(const struct keyset *ks, uint64_t unit)
+{
+    unsigned each = 1U << (KEYSET_BITS - unit_bits(ks));
+    uint64_t n = 0;
+    for (unsigned i = 0; i < each; i++)
+        n += partition_size(ks, (unsigned)unit * each + i);
+    return n;
+}
+
+/* The hashes of a unit, being gathered in worker->gathered. If repeats are counted, each is
+ * followed by the number of its repeats. */
 struct gathering {
-    struct keyset *ks;
+    const struct keyset *ks;
     struct worker *worker;
-    const struct node *node;
-    size_t n;
-    bool had_repeats, fits;
+    uint64_t unit;
+    size_t n; /* hashes */
+    bool had_repeats;
 };
 
-static unsigned width_of(const struct node *node)
+/* The numbers that a gathered hash takes. */
+static size_t stride_of(const struct keyset *ks)
 {
-    return node->depth < 64 ? 64 - node->depth : 0;
+    return ks->spec.counts ? 2 : 1;
 }
 
-/* Sorts what was gathered and removes repeats, counting them if the keyset does. */
+/* In both buffers. */
+static uint64_t memory_of_one(const struct keyset *ks)
+{
+    return 2 * stride_of(ks) * sizeof(uint64_t);
+}
+
 static void sort_gathered(struct gathering *g)
 {
-    const struct keyset *ks = g->ks;
-    const unsigned lanes = ks->spec.lanes;
     uint64_t *a = g->worker->gathered;
-    size_t n = 0;
-    sort_hashes(a, g->worker->sorted, g->n / lanes, lanes, width_of(g->node));
-    for (size_t i = 0; i < g->n; i += lanes) {
-        if (n == 0 || !lanes_equal(a + i, a + n - lanes, ks->lanes)) {
-            lanes_copy(a + n, a + i, lanes);
-            n += lanes;
-        } else if (ks->spec.counts) {
-            a[n - 1] += a[i + lanes - 1] + 1;
+    size_t n = 0, before = g->n;
+    if (g->ks->spec.counts) {
+        sort_pairs(a, g->worker->sorted, g->n, unit_width(g->ks));
+        for (size_t i = 0; i < g->n; i++) {
+            if (n > 0 && a[2 * i] == a[2 * (n - 1)]) {
+                a[2 * (n - 1) + 1] += a[2 * i + 1] + 1;
+                continue;
+            }
+            a[2 * n] = a[2 * i];
+            a[2 * n++ + 1] = a[2 * i + 1];
         }
+    } else {
+        sort_hashes(a, g->worker->sorted, g->n, unit_width(g->ks));
+        for (size_t i = 0; i < g->n; i++)
+            if (n == 0 || a[i] != a[n - 1])
+                a[n++] = a[i];
     }
-    g->had_repeats |= n < g->n;
+    g->had_repeats |= n < before;
     g->n = n;
 }
 
-/* Repeats are removed whenever the buffer is full. If it is still nearly full, it is too small. */
 static void remove_repeats(struct gathering *g)
 {
-    unsigned lanes = g->ks->spec.lanes;
     if (g->ks->spec.counts) {
         sort_gathered(g);
         return;
     }
-    size_t n =
-        distinct(g->worker->gathered, g->worker->sorted, g->n / lanes, lanes, width_of(g->node)) *
-        lanes;
+    size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n, unit_width(g->ks));
     g->had_repeats |= n < g->n;
     g->n = n;
 }
 
-static bool gather(void *ctx, const uint64_t *hash, size_t n)
+static bool fail_crowded(const struct gathering *g, struct err *err)
+{
+    char count[NUM_TEXT], bytes[NUM_TEXT];
+    const struct keyset *ks = g->ks;
+    uint64_t n = unit_size(ks, g->unit);
+    uint64_t need = keyset_memory_to_sort(ks, n * memory_of_one(ks));
+    return fail(err,
+                "the hashes of %s keys are too close together to be sorted in this memory: "
+                "--memory %s would do; if such keys were chosen to do harm, --secret prevents it",
+                num_show_count(count, (double)n), num_show_least_bytes(bytes, need));
+}
+
+/* Repeats are removed whenever the buffer is full. If it is still nearly full, it is too small. */
+static bool gather(void *ctx, const uint64_t *hash, size_t n, struct err *err)
 {
     struct gathering *g = ctx;
+    const size_t room = g->ks->room / stride_of(g->ks);
     for (size_t some; n > 0; n -= some, hash += some) {
-        if (g->n == g->ks->capacity) {
+        if (g->n == room) {
             remove_repeats(g);
-            g->fits = g->n <= g->ks->capacity / 4 * 3;
-            if (!g->fits)
-                return false;
+            if (g->n > room / 4 * 3)
+                return fail_crowded(g, err);
         }
-        some = g->ks->capacity - g->n < n ? g->ks->capacity - g->n : n;
-        memcpy(g->worker->gathered + g->n, hash, some * sizeof *hash);
+        some = room - g->n < n ? room - g->n : n;
+        if (g->ks->spec.counts)
+            for (size_t i = 0; i < some; i++) {
+                g->worker->gathered[2 * (g->n + i)] = hash[i];
+                g->worker->gathered[2 * (g->n + i) + 1] = 0;
+            }
+        else
+            memcpy(g->worker->gathered + g->n, hash, some * sizeof *hash);
         g->n += some;
     }
     return true;
 }
 
-/* ---- A node that does not fit is split by its next bits, through scratch. Chosen hashes may have
- * to be split several times, but never more than once for each SPLIT_BITS bits. If most have the
- * same next bits, these are not written: their node takes them from where they are. */
-enum { SPLIT_BITS = 6, FAN = 1 << SPLIT_BITS };
-
-struct splitting {
-    const struct keyset *ks;
-    struct worker *worker;
-    struct node child[FAN];
-    size_t n[FAN], room; /* lanes of each child in memory */
-    unsigned lane, shift, mask;
-    unsigned heavy;           /* the child that is not written; FAN: none */
-    uint64_t n_heavy, n_read; /* hashes of it, of all */
-};
-
-/* Finds the prefix that most of the gathered hashes share: all but the first and last eighth of a
- * sample. */
-static void find_heavy(const struct gathering *g, struct node *node)
+static bool gather_unit(const struct keyset *ks, struct worker *worker, uint64_t unit,
+                        struct gathering *g, struct err *err)
 {
-    enum { SAMPLE = 256, EIGHTH = SAMPLE / 8 };
-    const unsigned lanes = g->ks->spec.lanes;
-    uint64_t sample[SAMPLE], tmp[SAMPLE];
-    for (size_t i = 0; i < SAMPLE; i++)
-        sample[i] = g->worker->gathered[g->n / lanes * i / SAMPLE * lanes];
-    sort_hashes(sample, tmp, SAMPLE, 1, 64);
-    uint64_t differ = sample[EIGHTH] ^ sample[SAMPLE - 1 - EIGHTH];
-    node->heavy = sample[EIGHTH];
-    node->heavy_depth = differ != 0 ? (unsigned)__builtin_clzll(differ) : 64;
-}
-
-static bool flush(struct splitting *s, unsigned i)
-{
-    struct node *c = &s->child[i];
-    struct worker *w = s->worker;
-    if (c->n_runs == c->room) {
-        size_t room = 2 * c->room + 16;
-        struct run *run = realloc(c->run, room * sizeof *run);
-        if (run == NULL)
-            return fail(&w->err, "out of memory");
-        c->run = run;
-        c->room = room;
-    }
-    c->run[c->n_runs++] = (struct run){w->scratch_len, s->n[i]};
-    size_t bytes = s->n[i] * sizeof(uint64_t);
-    s->n[i] = 0;
-    w->scratch_len += bytes;
-    return disk_write(w->scratch, w->gathered + i * s->room, bytes, w->scratch_len - bytes,
-                      "scratch file", &w->err);
-}
-
-static bool put(void *ctx, const uint64_t *hash, size_t n)
-{
-    struct splitting *s = ctx;
-    const unsigned lanes = s->ks->spec.lanes;
-    for (size_t i = 0; i < n; i += lanes) {
-        unsigned to = (unsigned)(hash[i + s->lane] >> s->shift) & s->mask;
-        s->n_read++;
-        if (to == s->heavy) {
-            s->n_heavy++;
-            continue;
-        }
-        if (s->n[to] == s->room && !flush(s, to))
+    unsigned each = 1U << (KEYSET_BITS - unit_bits(ks));
+    *g = (struct gathering){.ks = ks, .worker = worker, .unit = unit};
+    for (unsigned i = 0; i < each; i++)
+        if (!take_partition(ks, worker, (unsigned)unit * each + i, gather, g, err))
             return false;
-        lanes_copy(s->worker->gathered + to * s->room + s->n[to], hash + i, lanes);
-        s->n[to] += lanes;
-    }
     return true;
 }
 
-/* Lets the heavy child have the hashes of its parent. */
-static void share(struct splitting *s, const struct node *node)
-{
-    s->heavy = (unsigned)(node->heavy >> s->shift) & s->mask;
-    struct node *c = &s->child[s->heavy];
-    const struct node own = *c;
-    *c = *node;
-    c->prefix = own.prefix;
-    c->depth = own.depth;
-    c->is_last = own.is_last;
-    c->picked = true;
-}
-
-static bool split(struct splitting *s, const struct node *node)
-{
-    const struct keyset *ks = s->ks;
-    unsigned left = 64 - node->depth % 64, bits = left < SPLIT_BITS ? left : SPLIT_BITS;
-    s->lane = node->depth / 64;
-    s->shift = left - bits;
-    s->mask = (1u << bits) - 1;
-    s->room = ks->capacity / FAN / ks->spec.lanes * ks->spec.lanes;
-    for (unsigned i = 0; i <= s->mask; i++) {
-        s->child[i] = (struct node){.prefix = node->prefix,
-                                    .depth = node->depth + bits,
-                                    .is_last = node->is_last && (s->lane == 0 || i == s->mask)};
-        if (s->lane == 0)
-            s->child[i].prefix |= (uint64_t)i << s->shift;
-    }
-    s->heavy = FAN;
-    if (s->lane == 0 && node->heavy_depth >= node->depth + bits)
-        share(s, node);
-    struct err ok = s->worker->err;
-    s->worker->err.text[0] = '\0';
-    if (!keyset_open_scratch(ks, s->worker, 0, &s->worker->err) ||
-        !take_node(ks, s->worker, node, put, s) || s->worker->err.text[0] != '\0')
-        return false;
-    s->worker->err = ok;
-    for (unsigned i = 0; i <= s->mask; i++)
-        if (s->n[i] > 0 && !flush(s, i))
-            return false;
-    if (s->heavy < FAN && s->n_heavy < s->n_read / 2) {
-        s->child[s->heavy].sparse = true;
-        s->child[s->heavy].heavy_depth = 0;
-    }
-    return true;
-}
-
-typedef bool gathered_fn(struct gathering *g);
-
-/* Calls `use` on all hashes of a node, or on those of its parts in ascending order. */
-static bool visit_node(struct keyset *ks, struct worker *worker, struct node *node,
-                       gathered_fn *use)
-{
-    struct gathering g = {.ks = ks, .worker = worker, .node = node, .fits = true};
-    if (node->heavy_depth <= node->depth) {
-        if (!take_node(ks, worker, node, gather, &g))
-            return false;
-        if (g.fits)
-            return use(&g);
-        node->heavy_depth = 0;
-        if (!node->sparse)
-            find_heavy(&g, node);
-    }
-    struct splitting *s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return fail(&worker->err, "out of memory");
-    s->ks = ks;
-    s->worker = worker;
-    bool ok = split(s, node);
-    for (unsigned i = 0; i <= s->mask; i++) {
-        ok = ok && visit_node(ks, worker, &s->child[i], use);
-        if (i != s->heavy)
-            free(s->child[i].run);
-    }
-    free(s);
-    return ok;
-}
-
-static bool get_buffers(struct keyset *ks, struct worker *worker)
-{
-    size_t bytes = ks->capacity * sizeof(uint64_t);
-    if (worker->gathered == NULL)
-        worker->gathered = keyset_map(bytes, true);
-    if (worker->sorted == NULL)
-        worker->sorted = keyset_map(bytes, true);
-    if (worker->buffer == NULL)
-        worker->buffer = malloc(BUFFER * sizeof *worker->buffer);
-    return (worker->gathered != NULL && worker->sorted != NULL && worker->buffer != NULL) ||
-           fail_errno(&worker->err, "cannot get memory for keys");
-}
-
-/* Visits the hashes whose first `bits` bits are those of i. */
-static bool visit_prefix(struct keyset *ks, struct worker *worker, uint64_t i, unsigned bits,
-                         gathered_fn *use)
-{
-    unsigned each = 1u << (KEYSET_BITS - bits);
-    struct node node = {.first = (unsigned)i * each,
-                        .end = ((unsigned)i + 1) * each,
-                        .prefix = i << 1 << (63 - bits),
-                        .depth = bits,
-                        .is_last = true};
-    return get_buffers(ks, worker) && visit_node(ks, worker, &node, use);
-}
-
-static bool count_gathered(struct gathering *g)
-{
-    remove_repeats(g);
-    g->worker->n_distinct += g->n / g->ks->spec.lanes;
-    return true;
-}
-
-static bool visit_range(const struct gathering *g, uint64_t first, unsigned width, bool is_last,
-                        const struct keyset_piece *piece, size_t n_pieces)
+static bool visit_range(const struct gathering *g, const uint64_t *hash, size_t n, uint64_t first,
+                        unsigned width, struct err *err)
 {
     const struct keyset *ks = g->ks;
     uint64_t last = width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
@@ -355,133 +207,52 @@ static bool visit_range(const struct gathering *g, uint64_t first, unsigned widt
         .worker = (unsigned)(g->worker - ks->workers),
         .first = first,
         .last = last,
-        .piece = piece,
-        .n_pieces = n_pieces,
-        .partition = first >> 1 >> (63 - ks->bits),
-        .ends_partition = (last + 1) << ks->bits == 0 && is_last,
+        .hash = hash,
+        .n = n,
+        .prefix = first >> 1 >> (63 - ks->bits),
+        .ends_prefix = (last + 1) << ks->bits == 0,
         .had_repeats = g->had_repeats,
     };
-    return ks->visit(ks->visit_ctx, &range, &g->worker->err);
-}
-
-/* In ranges of about RANGE lanes each if the hashes are random. */
-static bool visit_in_ranges(struct gathering *g)
-{
-    struct worker *worker = g->worker;
-    const unsigned lanes = g->ks->spec.lanes;
-    unsigned width = width_of(g->node);
-    size_t n = g->n / lanes, start[(1 << SORT_RANGE_BITS) + 1] = {0, n};
-    unsigned bits = sort_range_bits(n, RANGE / lanes, width);
-    const uint64_t *hash = worker->gathered;
-    if (bits > 0) {
-        sort_by_range(worker->gathered, n, lanes, width, bits, worker->sorted, start);
-        hash = worker->sorted;
-    }
-    width -= bits;
-    for (uint64_t r = 0, first = g->node->prefix; r < (uint64_t)1 << bits;
-         r++, first += (uint64_t)1 << width) {
-        struct keyset_piece piece = {hash + start[r] * lanes, start[r + 1] - start[r]};
-        if (!visit_range(g, first, width, g->node->is_last, &piece, 1))
-            return false;
-    }
-    return true;
-}
-
-/* Lists the blocks of a partition. False if it is not all in memory or does not fit one range. */
-static bool list_blocks(const struct keyset *ks, unsigned partition, struct keyset_piece *piece,
-                        size_t *n_pieces)
-{
-    size_t n_full = 0;
-    *n_pieces = 0;
-    for (unsigned w = 0; w < ks->spec.workers; w++) {
-        const struct worker *of = &ks->workers[w];
-        struct blocks b = blocks_in(of, partition);
-        n_full += b.n / BLOCK;
-        if (of->share[partition].n_spilled > 0 || n_full > RANGE_BLOCKS)
-            return false;
-        for (size_t i = 0, n; i < b.n; i += n, ++*n_pieces) {
-            const uint64_t *hash = some_of(&b, i, b.n, &n);
-            piece[*n_pieces] = (struct keyset_piece){hash, n / ks->spec.lanes};
-        }
-    }
-    return true;
+    return ks->visit_range(ks->visit_ctx, &range, err);
 }
 
 /* Visits n sorted hashes, all of those in a range: each prefix apart, and at most spec.part at a
  * time. */
 static bool visit_parts(const struct gathering *g, const uint64_t *a, size_t n, uint64_t first,
-                        unsigned width)
+                        unsigned width, struct err *err)
 {
-    const unsigned lanes = g->ks->spec.lanes;
-    const size_t part = g->ks->spec.part > 0 ? g->ks->spec.part : SIZE_MAX;
-    if (width > 64 - g->ks->bits || (n > part && width > 0)) {
+    const size_t stride = stride_of(g->ks), part = g->ks->spec.part;
+    if (width > 64 - g->ks->bits || (part > 0 && n > part)) {
         uint64_t middle = first + ((uint64_t)1 << --width);
-        size_t n_low = sort_below(a, n, lanes, middle);
-        return visit_parts(g, a, n_low, first, width) &&
-               visit_parts(g, a + n_low * lanes, n - n_low, middle, width);
+        size_t n_low = sort_below(a, n, stride, middle);
+        return visit_parts(g, a, n_low, first, width, err) &&
+               visit_parts(g, a + n_low * stride, n - n_low, middle, width, err);
     }
-    for (size_t some;; n -= some, a += some * lanes) {
-        some = n < part ? n : part;
-        struct keyset_piece piece = {a, some};
-        if (!visit_range(g, first, width, g->node->is_last && some == n, &piece, 1))
-            return false;
-        if (some == n)
-            return true;
-    }
+    return visit_range(g, a, n, first, width, err);
 }
 
-static bool visit_sorted(struct gathering *g)
-{
-    const unsigned lanes = g->ks->spec.lanes;
-    sort_gathered(g);
-    return visit_parts(g, g->worker->gathered, g->n / lanes, g->node->prefix, width_of(g->node));
-}
-
-/* ---- Passes over all units by all workers. */
-
-static bool count_unit(struct keyset *ks, struct worker *worker, uint64_t i)
-{
-    return visit_prefix(ks, worker, i, KEYSET_BITS, count_gathered);
-}
-
-static bool visit_unit(struct keyset *ks, struct worker *worker, uint64_t i)
-{
-    size_t n_pieces;
-    const struct gathering g = {.ks = ks, .worker = worker};
-    if (list_blocks(ks, (unsigned)i, worker->piece, &n_pieces))
-        return visit_range(&g, i << (64 - KEYSET_BITS), 64 - KEYSET_BITS, true, worker->piece,
-                           n_pieces);
-    return visit_prefix(ks, worker, i, KEYSET_BITS, visit_in_ranges);
-}
-
-static unsigned sorted_bits(const struct keyset *ks)
-{
-    return ks->bits < KEYSET_BITS ? ks->bits : KEYSET_BITS;
-}
-
-static bool sort_unit(struct keyset *ks, struct worker *worker, uint64_t i)
-{
-    return visit_prefix(ks, worker, i, sorted_bits(ks), visit_sorted);
-}
+/* ---- Passes over all partitions or units by all workers. */
 
 struct pass {
     struct keyset *ks;
-    bool (*unit)(struct keyset *ks, struct worker *worker, uint64_t i);
+    bool (*unit)(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err);
     uint64_t units;
+    struct err *err;
 };
 
 /* Worker 0 shows the progress of all. */
 static void do_unit(void *ctx, unsigned w, uint64_t i)
 {
-    struct pass *pass = ctx;
+    const struct pass *pass = ctx;
     struct keyset *ks = pass->ks;
+    struct err err;
     if (ks->stop)
         return;
-    if (!pass->unit(ks, &ks->workers[w], i)) {
+    if (!pass->unit(ks, &ks->workers[w], i, &err)) {
         /* The first to fail has the cause; others may fail because of it. */
         if (atomic_exchange(&ks->stop, true))
             return;
-        ks->workers[w].failed = true;
+        *pass->err = err;
         if (ks->gave_up != NULL)
             ks->gave_up(ks->visit_ctx);
         return;
@@ -491,33 +262,93 @@ static void do_unit(void *ctx, unsigned w, uint64_t i)
         progress_part(done, pass->units);
 }
 
-static bool run_pass(struct keyset *ks, uint64_t units,
-                     bool (*unit)(struct keyset *ks, struct worker *worker, uint64_t i),
-                     struct err *err)
+static bool run_pass(const struct pass *pass, unsigned threads)
 {
-    struct pass pass = {ks, unit, units};
-    if (!keyset_close_blocks(ks, err))
+    struct pass copy = *pass;
+    pass->ks->stop = false;
+    pass->ks->parts_done = 0;
+    parallel_for(threads, pass->units, do_unit, &copy);
+    if (pass->ks->stop)
         return false;
-    ks->stop = false;
-    ks->parts_done = 0;
-    for (unsigned w = 0; w < ks->spec.workers; w++) {
-        ks->workers[w].failed = false;
-        ks->workers[w].n_distinct = 0;
-    }
-    parallel_for(visitors_of(&ks->spec), units, do_unit, &pass);
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        if (ks->workers[w].failed) {
-            *err = ks->workers[w].err;
-            return false;
-        }
-    progress_part(units, units);
+    progress_part(pass->units, pass->units);
     return true;
 }
 
-bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err)
+/* Divides the memory among as many visitors as it has room for. If need be, takes it from the
+ * collected hashes. */
+static bool get_room(struct keyset *ks, uint64_t units, struct err *err)
 {
+    const uint64_t each = memory_of_one(ks);
+    uint64_t most = 0, memory;
+    for (uint64_t i = 0; i < units; i++)
+        if (unit_size(ks, i) > most)
+            most = unit_size(ks, i);
+    ks->visitors = visitors_of(&ks->spec);
+    if (ks->arena != NULL && keyset_free_memory(ks) / each / ks->visitors < most &&
+        !keyset_spill_all(ks, err))
+        return false;
+    memory = keyset_free_memory(ks);
+    while (ks->visitors > 1 && memory / each / ks->visitors < most)
+        ks->visitors--;
+    if (most > memory / each / ks->visitors)
+        most = memory / each / ks->visitors;
+    ks->room = (size_t)(most < SORT_MOST ? most : SORT_MOST) * stride_of(ks);
+    return true;
+}
+
+static bool get_buffers(const struct keyset *ks, struct err *err)
+{
+    for (unsigned w = 0; w < ks->visitors; w++) {
+        struct worker *worker = &ks->workers[w];
+        worker->gathered = keyset_map(ks->room * sizeof(uint64_t), true);
+        worker->sorted = keyset_map(ks->room * sizeof(uint64_t), true);
+        if (worker->gathered == NULL || worker->sorted == NULL)
+            return fail_errno(err, "cannot get memory for keys");
+    }
+    return true;
+}
+
+static void free_buffers(const struct keyset *ks)
+{
+    for (unsigned w = 0; w < ks->visitors; w++) {
+        struct worker *worker = &ks->workers[w];
+        keyset_unmap(worker->gathered, ks->room * sizeof(uint64_t));
+        keyset_unmap(worker->sorted, ks->room * sizeof(uint64_t));
+        worker->gathered = worker->sorted = NULL;
+    }
+}
+
+/* Calls `unit` for each value of the first bits. */
+static bool run_units(struct keyset *ks, unsigned bits,
+                      bool (*unit)(struct keyset *ks, struct worker *worker, uint64_t i,
+                                   struct err *err),
+                      struct err *err)
+{
+    ks->bits = bits;
+    const struct pass pass = {ks, unit, (uint64_t)1 << unit_bits(ks), err};
+    if (!keyset_close_blocks(ks, err) || !get_room(ks, pass.units, err))
+        return false;
+    bool ok = get_buffers(ks, err) && run_pass(&pass, ks->visitors);
+    free_buffers(ks);
+    return ok;
+}
+
+static bool count_unit(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
+{
+    struct gathering g;
+    if (!gather_unit(ks, worker, i, &g, err))
+        return false;
+    remove_repeats(&g);
+    worker->n_distinct += g.n;
+    return true;
+}
+
+bool keyset_count(struct keyset *ks, uint64_t *n_distinct, struct err *err)
+{
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        ks->workers[w].n_distinct = 0;
     ks->gave_up = NULL;
-    if (!run_pass(ks, KEYSET_PARTITIONS, count_unit, err))
+    if (!run_units(ks, KEYSET_BITS, count_unit, err))
         return false;
     *n_distinct = 0;
     for (unsigned w = 0; w < ks->spec.workers; w++)
@@ -525,21 +356,48 @@ bool keyset_finish(struct keyset *ks, uint64_t *n_distinct, struct err *err)
     return true;
 }
 
+static bool visit_unit(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
+{
+    struct gathering g;
+    if (!gather_unit(ks, worker, i, &g, err))
+        return false;
+    sort_gathered(&g);
+    uint64_t first = unit_bits(ks) > 0 ? i << unit_width(ks) : 0;
+    return visit_parts(&g, worker->gathered, g.n, first, unit_width(ks), err);
+}
+
+bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_range_visitor *visit,
+                         void (*gave_up)(void *ctx), void *ctx, struct err *err)
+{
+    ks->visit_range = visit;
+    ks->gave_up = gave_up;
+    ks->visit_ctx = ctx;
+    return run_units(ks, bits, visit_unit, err);
+}
+
+/* A partition whose hashes are passed on. */
+struct passing {
+    const struct keyset *ks;
+    unsigned worker, partition;
+};
+
+static bool pass_on(void *ctx, const uint64_t *hash, size_t n, struct err *err)
+{
+    const struct passing *p = ctx;
+    return p->ks->visit(p->ks->visit_ctx, p->worker, p->partition, hash, n, err);
+}
+
+static bool visit_partition(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
+{
+    struct passing p = {ks, (unsigned)(worker - ks->workers), (unsigned)i};
+    return take_partition(ks, worker, p.partition, pass_on, &p, err) && pass_on(&p, NULL, 0, err);
+}
+
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err)
 {
+    const struct pass pass = {ks, visit_partition, KEYSET_PARTITIONS, err};
     ks->visit = visit;
     ks->gave_up = NULL;
     ks->visit_ctx = ctx;
-    ks->bits = KEYSET_BITS;
-    return run_pass(ks, KEYSET_PARTITIONS, visit_unit, err);
-}
-
-bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_visitor *visit,
-                         void (*gave_up)(void *ctx), void *ctx, struct err *err)
-{
-    ks->visit = visit;
-    ks->gave_up = gave_up;
-    ks->visit_ctx = ctx;
-    ks->bits = bits;
-    return run_pass(ks, (uint64_t)1 << sorted_bits(ks), sort_unit, err);
+    return keyset_close_blocks(ks, err) && run_pass(&pass, ks->spec.workers);
 }

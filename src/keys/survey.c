@@ -75,7 +75,7 @@ uint64_t survey_keys(const struct input_spec *spec, const struct key_rule *rule,
     k->batch = batch_new(rule);
     const struct input_looks how = {.parts = PARTS, .part_len = PART, .each = take, .ctx = k};
     if (k->batch != NULL && input_look(spec, &how) > 0 && k->n >= LEAST && k->parts >= PARTS / 2) {
-        size_t n_distinct = distinct(k->hash, k->tmp, k->n, 1, 64);
+        size_t n_distinct = distinct(k->hash, k->tmp, k->n, 64);
         n_keys = (uint64_t)ceil(distinct_keys((double)records, k->n, n_distinct));
     }
     batch_free(k->batch);

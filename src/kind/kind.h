@@ -146,17 +146,6 @@ struct kind_sizing {
 
 /* ---- Building a layer from all of its keys. */
 
-/* Fills a layer of known size in memory while keys arrive. */
-struct kind_bits {
-    /* NULL: out of memory. */
-    void *(*begin)(const struct layer *layer);
-    /* A keyset_drain (keys/keyset.h). */
-    void (*put)(void *bits, unsigned partition, struct hashes hashes, size_t n);
-    bool (*write)(const struct target *target, const void *bits, struct census *census,
-                  struct err *err);
-    void (*end)(void *bits); /* bits may be NULL */
-};
-
 struct kind_building {
     /* Makes the target layer from all keys of a keyset; writes its data and checksums. A kind whose
      * length depends on the keys changes data_len (target_resize); the layer must then be the last.
@@ -169,10 +158,9 @@ struct kind_building {
     /* The largest part that `build` requests from keyset_visit_sorted; 0: it does not call that. */
     size_t part;
 
-    /* Up to this FPR, it is faster to presume that the keys are distinct (target->presumed). */
-    double presuming_fpr;
-
-    const struct kind_bits *bits; /* NULL: the layer needs all keys at once */
+    /* From this number of hashes on, the census tells the number of distinct ones well enough; up
+     * to it they are counted first. 0: `build` itself finds every repeat. */
+    uint64_t estimated_from;
 };
 
 /* ---- Making a layer from others, without the keys. */

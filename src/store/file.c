@@ -65,7 +65,8 @@ static bool remove_repeats(struct kept *k)
     uint64_t *tmp = malloc(k->n * k->lanes * sizeof *tmp);
     if (tmp == NULL)
         return false;
-    k->n = distinct(k->hash, tmp, k->n, k->lanes, 64);
+    if (k->lanes == 1)
+        k->n = distinct(k->hash, tmp, k->n, 64);
     free(tmp);
     return true;
 }
@@ -81,7 +82,7 @@ static bool seems_repeated(const struct kept *k)
     for (size_t i = 0; i < k->n && n < SAMPLE; i++)
         if (k->hash[i * k->lanes] >> SAMPLE_SHIFT == 0)
             sample[n++] = k->hash[i * k->lanes];
-    bool repeated = n > 0 && distinct(sample, sample + SAMPLE, n, 1, 64) <= n / 4 * 3;
+    bool repeated = n > 0 && distinct(sample, sample + SAMPLE, n, 64) <= n / 4 * 3;
     free(sample);
     return repeated;
 }

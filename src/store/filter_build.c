@@ -1,39 +1,31 @@
 #include "store/filter_build.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bits.h"
+#include "base/disk.h"
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "base/ram.h"
-#include "base/sig.h"
 #include "store/chain.h"
 #include "store/combine.h"
 #include "store/header.h"
-#include "store/layers.h"
 #include "store/store.h"
-
-/* With a fixed size: the memory, per lane, that holds hashes before they are drained into bits, and
- * the number of hashes that 16 threads can hold in it. Only up to this number are keys counted. */
-enum { DIRECT_MEMORY = 48 << 20, DIRECT_KEYS = 2 << 20 };
-
-/* The same where keys are added to a layout's layer. FILL_MEMORY is the keyset_min_memory of
- * FILL_THREADS, the most threads used. */
-enum { FILL_MEMORY = DIRECT_MEMORY / 2, FILL_KEYS = DIRECT_KEYS / 4, FILL_THREADS = 8 };
-
-/* Keys that a keyset sorts at a time, to add them in order. */
-enum { ORDERED_PART = 1 << 16 };
 
 /* The most memory that a thread uses besides that for keys: two chunks of input and a batch; or,
  * after the input, the part of the filter that it builds. */
 enum { THREAD_MEMORY = 1 << 20 };
 
-/* With a fixed size: the memory of all threads, besides the filter and DIRECT_MEMORY. */
-enum { DIRECT_OTHERS = 16 << 20 };
+/* With a fixed size: the most memory besides that of the filter, which is free while keys come. */
+enum { SIZED_MEMORY = 60 << 20 };
+
+/* For a layout of fixed size, up to so many keys are counted exactly. */
+enum { COUNTED = 1 << 19 };
 
 /* Address space that a thread reserves beyond its memory, mostly unused: room for 4 MiB of the
  * filter. Every thread but the first also has a stack, usually 8 MiB, and its own heap, for which
@@ -43,48 +35,37 @@ enum {
     OTHER_THREAD = FIRST_THREAD + ((8 + (sizeof(void *) > 4 ? 128 : 2)) << 20),
 };
 
-static struct filter_build_needs needs_of(const struct design *design)
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Memory for keys. */
+
+/* Bytes of a thread that builds, besides the keyset. */
+static uint64_t builder_memory(const struct design *design)
 {
     const struct kind *kind = design_kind(design);
-    unsigned stride = keyset_lanes(kind->lanes);
-    struct filter_build_needs needs = {.kind = kind, .lanes = kind->lanes + design->each};
-    if (kind_builds(kind)) {
-        const struct kind_building *building = kind->building;
-        needs.builder = building->memory != NULL ? building->memory() : 0;
-        needs.part = building->part;
-        needs.direct_memory = (uint64_t)DIRECT_MEMORY * stride;
-        needs.direct_keys = DIRECT_KEYS;
-        return needs;
-    }
-    needs.adds = true;
-    needs.in_order = kind->layout->counts;
-    needs.part = needs.in_order ? ORDERED_PART : 0;
-    needs.direct_memory = FILL_MEMORY;
-    needs.direct_keys = FILL_KEYS / stride;
-    return needs;
+    return kind_builds(kind) && kind->building->memory != NULL ? kind->building->memory() : 0;
 }
 
-/* The memory of a thread that builds, with the parts that it requests from the keyset. */
-static uint64_t builder_memory(const struct filter_build_needs *needs)
+/* The largest part that a builder requests from the keyset; 0: none. */
+static size_t part_of(const struct design *design)
 {
-    return needs->builder + (needs->part > 0 ? keyset_part_memory(needs->part, needs->lanes) : 0);
+    const struct kind *kind = design_kind(design);
+    return kind_builds(kind) ? kind->building->part : 0;
 }
 
-static uint64_t min_memory(const struct filter_build_needs *needs)
+/* The same, with a part. */
+static uint64_t visitor_memory(const struct design *design)
 {
-    return THREAD_MEMORY + keyset_min_memory(1) + builder_memory(needs);
+    size_t part = part_of(design);
+    return builder_memory(design) + (part > 0 ? keyset_part_memory(part, design->each) : 0);
 }
 
 uint64_t filter_build_min_memory(const struct design *design)
 {
-    const struct filter_build_needs needs = needs_of(design);
-    return min_memory(&needs);
-}
-
-/* Is the keyset drained while keys are put? */
-static bool drains(const struct filter_build *b)
-{
-    return b->bits != NULL || b->map != NULL;
+    return THREAD_MEMORY + keyset_min_memory(1) + visitor_memory(design);
 }
 
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
@@ -99,138 +80,40 @@ static const struct layer *newest(const struct filter_build *b)
     return &b->header.layers[chain_newest(&b->header)];
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+/* Limits the memory to half of what there is: the rest is for other programs. With a fixed size, to
+ * that of the filter and SIZED_MEMORY. */
+static bool limit_memory(struct filter_build *b, struct err *err)
 {
-    return a < b ? a : b;
-}
-
-/* The rest is for other programs. */
-static uint64_t half_of_memory(void)
-{
-    return ram_limit() / 2;
-}
-
-/* Makes the filter that the header describes in memory, for keys in order. */
-static bool open_store(struct filter_build *b, struct err *err)
-{
-    const struct add_options options = {.threads = b->threads};
-    b->store = memory_open(&b->header, err);
-    return b->store != NULL && store_add_begin(b->store, &options, err);
-}
-
-/* A layer with holes is filled in memory: reading holes through a mapping may fill them. */
-static bool is_in_memory(const struct filter_build *b)
-{
-    return layout_is_sparse(newest(b));
-}
-
-/* Makes room in the new file for the filter that the header describes, and maps it. */
-static bool map_file(struct filter_build *b, struct err *err)
-{
-    uint64_t len = b->header.file_len;
-    bool in_memory = is_in_memory(b);
-    if (!header_reserve(&b->header, b->file, err))
-        return false;
-    errno = ENOMEM;
-    void *map = len > SIZE_MAX ? MAP_FAILED
-                               : mmap(NULL, (size_t)len, PROT_READ | PROT_WRITE,
-                                      in_memory ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED,
-                                      in_memory ? -1 : b->file->fd, 0);
-    if (map == MAP_FAILED)
-        return fail_errno(err, "cannot map '%s'", b->name);
-    b->map = map;
-    sig_guard(map, len, b->name, b->file->fd);
-    return true;
-}
-
-static void unmap_file(const struct filter_build *b)
-{
-    if (b->map == NULL)
-        return;
-    sig_unguard(b->map);
-    munmap(b->map, (size_t)b->header.file_len);
-}
-
-/* Adds keys to the mapped layer; a keyset_drain. With a lock, bits are set without atomic
- * operations, which take twice the time. */
-static void fill(void *ctx, unsigned partition, struct hashes hashes, size_t n)
-{
-    struct filter_build *b = ctx;
-    const struct layer *layer = newest(b);
-    (void)partition;
-    pthread_mutex_lock(&b->lock);
-    for (size_t at = 0; at < n; at += LAYER_BATCH) {
-        uint64_t present[LAYER_BATCH / 64] = {0};
-        layer->kind->add(layer, b->map + layer->data_off, hashes_from(hashes, at),
-                         n - at < LAYER_BATCH ? n - at : LAYER_BATCH, present);
+    uint64_t most = ram_limit() / 2, least = filter_build_min_memory(b->design);
+    if (design_is_sized(b->design)) {
+        if (!make_header(b, 0, err))
+            return false;
+        if (newest(b)->data_len < most)
+            most = smaller(most, SIZED_MEMORY + newest(b)->data_len);
     }
-    pthread_mutex_unlock(&b->lock);
-}
-
-static bool bits_fit_memory(uint64_t len)
-{
-    return len < half_of_memory();
-}
-
-/* Makes the keyset drain hashes into bits, where that is possible and worthwhile. */
-static bool drain_to_bits(struct filter_build *b, struct keyset_spec *spec, struct err *err)
-{
-    const struct kind_bits *bits = b->needs.adds ? NULL : b->needs.kind->building->bits;
-    if (bits == NULL || !design_is_sized(b->design) || b->forecast ||
-        b->memory < b->needs.direct_memory + THREAD_MEMORY)
-        return true;
-    if (!make_header(b, 0, err))
-        return false;
-    if (!bits_fit_memory(newest(b)->data_len))
-        return true;
-    b->bits = bits->begin(newest(b));
-    if (b->bits != NULL) {
-        spec->drain = bits->put;
-        spec->ctx = b->bits;
-    }
+    b->memory = smaller(b->memory, most > least ? most : least);
     return true;
-}
-
-/* Makes keys of a layout go to the filter as they arrive, if the design determines its size. */
-static bool add_on_arrival(struct filter_build *b, struct keyset_spec *spec, struct err *err)
-{
-    if (!b->needs.adds || !design_is_sized(b->design) || b->forecast)
-        return true;
-    if (!make_header(b, 0, err))
-        return false;
-    if (b->needs.in_order)
-        return open_store(b, err);
-    spec->drain = fill;
-    spec->ctx = b;
-    b->threads = (unsigned)smaller(b->threads, FILL_THREADS);
-    return map_file(b, err);
 }
 
 /* Gives at most half of the memory to building threads, which may limit their number. */
-static void share_memory(const struct filter_build *b, struct keyset_spec *spec)
+static unsigned visitors_for(const struct filter_build *b)
 {
-    unsigned builders = 1;
-    while (builders < b->threads && (builders + 1) * builder_memory(&b->needs) <= b->memory / 2)
-        builders++;
-    spec->visitors = b->needs.in_order ? 1 : builders;
-    spec->part = b->needs.part;
+    unsigned visitors = 1;
+    while (visitors < b->threads && (visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
+        visitors++;
+    return visitors;
 }
 
-/* Sets the memory and workers of `spec` for `threads` threads. False: not enough memory for them.
- */
+/* Divides the memory among keyset and threads. False: not enough for so many threads. */
 static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
 {
-    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * b->needs.builder;
-    uint64_t least =
-        spec->visitors * keyset_part_memory(spec->part, spec->lanes) + keyset_min_memory(threads);
+    uint64_t builder = builder_memory(b->design);
+    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * builder;
+    uint64_t parts = spec->visitors * (visitor_memory(b->design) - builder);
     spec->workers = threads;
-    if (drains(b)) {
-        spec->memory = b->needs.direct_memory;
-        return others <= DIRECT_OTHERS && others + spec->memory <= b->memory &&
-               keyset_fits(spec) >= b->needs.direct_keys;
-    }
+    spec->others = threads * (THREAD_MEMORY + builder);
     spec->memory = b->memory > others ? b->memory - others : 0;
-    return spec->memory >= least;
+    return spec->memory >= parts + keyset_min_memory(threads);
 }
 
 static bool has_addresses(uint64_t bytes)
@@ -247,27 +130,27 @@ static uint64_t other_threads(const struct filter_build *b)
     return (uint64_t)(b->threads - 1) * OTHER_THREAD;
 }
 
-static bool try_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+static bool try_keyset(struct filter_build *b, struct err *err)
 {
-    if (b->needs.part > 0)
-        share_memory(b, spec);
-    while (!give_memory(b, b->threads, spec) && b->threads > 1)
+    struct keyset_spec spec = {.visitors = visitors_for(b),
+                               .counts = b->design->each,
+                               .scratch_dir = b->scratch_dir,
+                               .part = part_of(b->design)};
+    while (!give_memory(b, b->threads, &spec) && b->threads > 1)
         b->threads--;
-    uint64_t memory = drains(b) ? b->needs.direct_memory + DIRECT_OTHERS : b->memory;
-    if (!has_addresses(memory + FIRST_THREAD + other_threads(b)))
+    if (!has_addresses(b->memory + FIRST_THREAD + other_threads(b)))
         return fail(err, "cannot get memory for keys: the address space is full");
-    b->keys = keyset_new(spec, err);
-    b->fits = keyset_fits(spec);
+    b->keys = keyset_new(&spec, err);
     return b->keys != NULL;
 }
 
 /* Memory and threads are upper bounds. If the system does not grant them, one or the other is
  * halved, repeatedly, down to the minimum. */
-static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct err *err)
+static bool get_keyset(struct filter_build *b, struct err *err)
 {
-    uint64_t smallest = min_memory(&b->needs);
-    while (!try_keyset(b, spec, err)) {
-        bool less = !drains(b) && b->memory / 2 >= smallest;
+    uint64_t smallest = filter_build_min_memory(b->design);
+    while (!try_keyset(b, err)) {
+        bool less = b->memory / 2 >= smallest;
         if (b->threads > 1 && (!less || other_threads(b) >= b->memory))
             b->threads /= 2;
         else if (less)
@@ -278,66 +161,20 @@ static bool get_keyset(struct filter_build *b, struct keyset_spec *spec, struct 
     return true;
 }
 
-bool filter_build_begin(struct filter_build *b, struct err *err)
-{
-    b->needs = needs_of(b->design);
-    if (b->needs.adds)
-        b->needs.lanes = key_rule_hash(b->rule)->lanes;
-    struct keyset_spec spec = {
-        .lanes = b->needs.lanes, .counts = b->design->each, .scratch_dir = b->scratch_dir};
-    uint64_t most = half_of_memory(), smallest = min_memory(&b->needs);
-    b->memory = smaller(b->memory, most > smallest ? most : smallest);
-    pthread_mutex_init(&b->lock, NULL);
-    if (!add_on_arrival(b, &spec, err) || !drain_to_bits(b, &spec, err))
-        return false;
-    if (filter_build_in_order(b))
-        return true;
-    if (get_keyset(b, &spec, err))
-        return true;
-    if (b->bits == NULL)
-        return false;
-    b->needs.kind->building->bits->end(b->bits);
-    b->bits = NULL;
-    spec.drain = NULL;
-    return get_keyset(b, &spec, err);
-}
-
-bool filter_build_in_order(const struct filter_build *b)
-{
-    return b->store != NULL;
-}
-
-bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
-                      size_t *done, struct err *err)
-{
-    return store_add(b->store, hashes, known, n, done, err) == ADD_OK;
-}
+/* ---- From a keyset. */
 
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
                       struct err *err)
 {
-    return keyset_put(b->keys, worker, hashes, n, err);
+    return keyset_put(b->keys, worker, hashes.lane0, n, err);
 }
 
-/* Can the kind be built only from all keys at once? */
-static bool keeps_keys(const struct filter_build *b)
-{
-    return !b->needs.adds && b->needs.kind->building->bits == NULL;
-}
-
-/* Counts the distinct keys, unless the size is fixed and keys are too many to keep. The result must
- * not depend on threads or memory, so only the number of hashes put decides. */
 static bool count_keys(struct filter_build *b, struct err *err)
 {
-    b->n_distinct = 0;
-    b->counted = !design_is_sized(b->design) || b->forecast || b->n_put <= b->needs.direct_keys ||
-                 keeps_keys(b);
-    if (!b->counted)
-        return !drains(b) || keyset_drain_all(b->keys, err);
     progress_begin("counting keys", b->progress, false);
-    bool ok = keyset_finish(b->keys, &b->n_distinct, err);
+    b->counted = keyset_count(b->keys, &b->n_distinct, err);
     progress_end();
-    return ok;
+    return b->counted;
 }
 
 static void fill_counters(struct filter_build *b)
@@ -354,9 +191,7 @@ static bool build_layers(struct filter_build *b, const struct target *target, st
 {
     struct header *h = &b->header;
     progress_begin("making the filter", b->progress, false);
-    bool ok = b->counted || b->bits == NULL
-                  ? newest(b)->kind->building->build(target, b->keys, &b->census, err)
-                  : newest(b)->kind->building->bits->write(target, b->bits, &b->census, err);
+    bool ok = newest(b)->kind->building->build(target, b->keys, &b->census, err);
     for (unsigned i = 0; ok && i < h->n_layers; i++) {
         const struct target other = header_target(h, i, target->fd, target->name, b->threads);
         ok = other.layer == target->layer || target_zero_sums(&other, err);
@@ -372,6 +207,12 @@ static struct target newest_target(struct filter_build *b, int fd, const char *n
     return t;
 }
 
+/* Does the build itself find every repeat? */
+static bool finds_repeats(const struct filter_build *b)
+{
+    return design_kind(b->design)->building->estimated_from == 0;
+}
+
 static bool write_file(struct filter_build *b, bool presumed, struct err *err)
 {
     if (!make_header(b, b->n_distinct, err))
@@ -380,67 +221,167 @@ static bool write_file(struct filter_build *b, bool presumed, struct err *err)
     target.presumed = presumed;
     if (!header_reserve(&b->header, b->file, err) || !build_layers(b, &target, err))
         return false;
+    b->counted |= presumed && finds_repeats(b);
     fill_counters(b);
     return header_write(&b->header, b->file->fd, b->name, err);
 }
 
-/* Calls `each` on the keys of a visited range, a batch at a time. */
-static bool each_batch(struct filter_build *b, const struct keyset_range *range,
-                       bool (*each)(struct filter_build *b, struct hashes hashes, size_t n,
-                                    struct err *err),
-                       struct err *err)
+/* Can the census tell the number of distinct keys? */
+static bool may_estimate(const struct filter_build *b)
 {
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-    unsigned n_lanes = b->needs.lanes, stride = keyset_lanes(n_lanes);
-    for (const struct keyset_piece *p = range->piece; p < range->piece + range->n_pieces; p++)
-        for (size_t at = 0; at < p->n; at += LAYER_BATCH) {
-            size_t n = p->n - at < LAYER_BATCH ? p->n - at : LAYER_BATCH;
-            for (size_t i = 0; i < n; i++)
-                for (unsigned l = 0; l < n_lanes; l++)
-                    lane[l][i] = p->hash[(at + i) * stride + l];
-            if (!each(b, (struct hashes){lane[0], LAYER_BATCH, NULL}, n, err))
-                return false;
+    uint64_t from = design_kind(b->design)->building->estimated_from;
+    return !finds_repeats(b) && b->n_put > from && !b->exact;
+}
+
+/* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
+ * this saves sorting them. The build fails if there are repeats. After any failure the keys are
+ * counted and the filter is built again: the wrong number may have caused the failure, as on a full
+ * disk. */
+static bool may_presume(const struct filter_build *b)
+{
+    const struct design *d = b->design;
+    return !design_is_sized(d) && d->size == 0 && !d->each && (finds_repeats(b) || may_estimate(b));
+}
+
+static bool write_built(struct filter_build *b, struct err *err)
+{
+    struct err ignored;
+    b->counted = b->n_known != 0;
+    b->n_distinct = b->counted ? b->n_known : b->n_put;
+    if (b->counted || (design_is_sized(b->design) && may_estimate(b)))
+        return write_file(b, false, err);
+    return (may_presume(b) && write_file(b, true, &ignored)) ||
+           (count_keys(b, err) && write_file(b, false, err));
+}
+
+/* ---- In input order. */
+
+/* Makes the filter that the header describes in memory. */
+static bool open_store(struct filter_build *b, struct err *err)
+{
+    const struct add_options options = {.threads = b->threads};
+    b->store = memory_open(&b->header, err);
+    return b->store != NULL && store_add_begin(b->store, &options, err);
+}
+
+/* A 64-bit hash of all lanes. A lane alone may have fewer bits. */
+static uint64_t join_lanes(struct hashes hashes, unsigned lanes, size_t i)
+{
+    uint64_t joined = hashes.lane0[i];
+    for (unsigned l = 1; l < lanes; l++)
+        joined = (joined ^ joined >> 32 ^ hashes_lane(hashes, l)[i]) * 0x9e3779b97f4a7c15;
+    return joined ^ joined >> 32;
+}
+
+static bool to_scratch(struct filter_build *b, const void *data, size_t len, struct err *err)
+{
+    b->waiting_len += len;
+    return disk_write(b->waiting, data, len, b->waiting_len - len, "scratch file", err);
+}
+
+/* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
+static bool is_counting(const struct filter_build *b)
+{
+    return b->store == NULL || b->exact || b->n_put <= COUNTED;
+}
+
+static bool put_joined(struct filter_build *b, struct hashes hashes, const uint64_t *known,
+                       size_t n, struct err *err)
+{
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    uint64_t joined[LAYER_BATCH];
+    for (size_t i = 0; i < n;) {
+        size_t some = 0;
+        for (; i < n && some < LAYER_BATCH; i++) {
+            joined[some] = join_lanes(hashes, lanes, i);
+            some += !bit_of(known, i);
         }
+        if (!keyset_put(b->keys, 0, joined, some, err))
+            return false;
+    }
     return true;
 }
 
-static bool add_batch(struct filter_build *b, struct hashes hashes, size_t n, struct err *err)
+static size_t words_for(uint64_t n)
 {
-    uint64_t known[LAYER_BATCH / 64] = {0};
-    size_t done;
-    return filter_build_add(b, hashes, known, n, &done, err);
+    return (size_t)(n / 64 + (n % 64 != 0));
 }
 
-static bool fill_batch(struct filter_build *b, struct hashes hashes, size_t n, struct err *err)
+/* Appends n hashes to the scratch file: their number, the bits of `known`, then lane by lane. */
+static bool keep(struct filter_build *b, struct hashes hashes, const uint64_t *known, size_t n,
+                 struct err *err)
 {
-    (void)err;
-    fill(b, 0, hashes, n);
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    const uint64_t number = n;
+    if (b->forecast)
+        return true;
+    if (b->waiting_len == 0 && (b->waiting = disk_scratch(b->scratch_dir, err)) < 0)
+        return false;
+    bool ok = to_scratch(b, &number, sizeof number, err) &&
+              to_scratch(b, known, words_for(n) * sizeof *known, err);
+    for (unsigned l = 0; ok && l < lanes; l++)
+        ok = to_scratch(b, hashes_lane(hashes, l), n * sizeof(uint64_t), err);
+    return ok;
+}
+
+bool filter_build_in_order(const struct filter_build *b)
+{
+    return !kind_builds(design_kind(b->design));
+}
+
+bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
+                      size_t *done, struct err *err)
+{
+    *done = 0;
+    b->n_put += n - bits_count(known, n);
+    if (is_counting(b) && !put_joined(b, hashes, known, n, err))
+        return false;
+    return b->store != NULL ? store_add(b->store, hashes, known, n, done, err) == ADD_OK
+                            : keep(b, hashes, known, n, err);
+}
+
+static bool from_scratch(const struct filter_build *b, void *data, size_t len, uint64_t at,
+                         struct err *err)
+{
+    size_t got;
+    if (!disk_read(b->waiting, data, len, at, &got))
+        return fail_errno(err, "cannot read scratch file");
+    return got == len || fail(err, "cannot read scratch file: it ends early");
+}
+
+/* Adds n waiting hashes, LAYER_BATCH at a time. */
+static bool add_some(struct filter_build *b, uint64_t at, uint64_t n, struct err *err)
+{
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    for (uint64_t i = 0; i < n; i += LAYER_BATCH) {
+        size_t some = n - i < LAYER_BATCH ? (size_t)(n - i) : LAYER_BATCH, done;
+        uint64_t known[LAYER_BATCH / 64];
+        if (!from_scratch(b, known, words_for(some) * sizeof *known, at + i / 8, err))
+            return false;
+        for (unsigned l = 0; l < lanes; l++)
+            if (!from_scratch(b, lane[l], some * sizeof(uint64_t),
+                              at + (words_for(n) + l * n + i) * sizeof(uint64_t), err))
+                return false;
+        if (store_add(b->store, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, some, &done,
+                      err) != ADD_OK)
+            return false;
+    }
     return true;
 }
 
-static bool add_range(void *ctx, const struct keyset_range *range, struct err *err)
+static bool add_waiting(struct filter_build *b, struct err *err)
 {
-    return each_batch(ctx, range, add_batch, err);
-}
-
-static bool fill_range(void *ctx, const struct keyset_range *range, struct err *err)
-{
-    return each_batch(ctx, range, fill_batch, err);
-}
-
-static void give_up(void *ctx)
-{
-    (void)ctx;
-}
-
-/* Adds all keys to a filter in memory that depends on their order. Keys whose filter was made when
- * they arrived are there already. The others are added in ascending order of their hashes, which
- * does not depend on threads or memory. */
-static bool add_in_order(struct filter_build *b, struct err *err)
-{
-    return b->store != NULL ||
-           (count_keys(b, err) && make_header(b, b->n_distinct, err) && open_store(b, err) &&
-            keyset_visit_sorted(b->keys, KEYSET_BITS, add_range, give_up, b, err));
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    uint64_t n;
+    for (uint64_t at = 0; at < b->waiting_len; at += (words_for(n) + n * lanes) * sizeof n) {
+        if (!from_scratch(b, &n, sizeof n, at, err))
+            return false;
+        at += sizeof n;
+        if (!add_some(b, at, n, err))
+            return false;
+    }
+    return true;
 }
 
 static bool write_layers(struct filter_build *b, struct err *err)
@@ -460,60 +401,34 @@ static bool write_layers(struct filter_build *b, struct err *err)
     return store_census(b->store, b->threads, NULL, &b->census, err);
 }
 
-/* The store has counted the keys, and so did the keyset, if there is one. */
-static bool write_store(struct filter_build *b, struct err *err)
+static bool write_added(struct filter_build *b, struct err *err)
 {
-    if (!add_in_order(b, err) || !write_layers(b, err))
+    if ((is_counting(b) && !count_keys(b, err)) ||
+        (b->store == NULL &&
+         !(make_header(b, b->n_distinct, err) && open_store(b, err) && add_waiting(b, err))) ||
+        !write_layers(b, err))
         return false;
-    b->n_held = b->keys != NULL ? b->n_distinct : b->header.counters.keys_added;
+    if (!newest(b)->kind->layout->counts)
+        fill_counters(b);
+    else
+        b->n_held = b->counted ? b->n_distinct : b->header.counters.keys_added;
     return header_write(&b->header, b->file->fd, b->name, err);
 }
 
-/* Adds the keys that the keyset still has to the mapped layer. */
-static bool fill_rest(struct filter_build *b, struct err *err)
-{
-    return count_keys(b, err) &&
-           (b->map != NULL || (make_header(b, b->n_distinct, err) && map_file(b, err))) &&
-           (!b->counted || keyset_visit(b->keys, fill_range, b, err));
-}
+/* ---- Both. */
 
-static bool write_mapped(struct filter_build *b, struct err *err)
+bool filter_build_begin(struct filter_build *b, struct err *err)
 {
-    if (!fill_rest(b, err))
+    if (!limit_memory(b, err))
         return false;
-    const struct layer *layer = newest(b);
-    const struct target target = newest_target(b, b->file->fd, b->name);
-    uint8_t *data = b->map + layer->data_off;
-    const struct layers layers = {&b->header, &data};
-    layers_census_all(&layers, b->threads, &b->census);
-    layers_sample_fpr(&layers, b->threads, &b->census);
-    fill_counters(b);
-    return (is_in_memory(b) ? target_write_all(&target, data, err) : target_sums(&target, err)) &&
-           header_write(&b->header, b->file->fd, b->name, err);
-}
-
-/* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
- * this saves counting them, a quarter of the total time. The build fails if there are repeats.
- * After any failure the keys are counted and the filter is built again: the wrong number may have
- * caused the failure, as on a full disk. */
-static bool may_presume(const struct filter_build *b)
-{
-    const struct design *d = b->design;
-    double p = d->p != 0 ? d->p : LAYER_FPR;
-    return !design_is_sized(d) && d->size == 0 && !d->each &&
-           p <= b->needs.kind->building->presuming_fpr;
+    bool opens = filter_build_in_order(b) && design_is_sized(b->design) && !b->forecast;
+    return (!opens || open_store(b, err)) && get_keyset(b, err);
 }
 
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
 {
-    struct err ignored;
     b->n_put = n_put;
-    b->n_distinct = b->n_known != 0 ? b->n_known : n_put;
-    b->counted = true;
-    if (b->needs.adds)
-        return b->needs.in_order ? write_store(b, err) : write_mapped(b, err);
-    return (may_presume(b) && write_file(b, true, &ignored)) ||
-           (count_keys(b, err) && write_file(b, false, err));
+    return filter_build_in_order(b) ? write_added(b, err) : write_built(b, err);
 }
 
 bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
@@ -540,11 +455,12 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
 void filter_build_free(struct filter_build *b)
 {
     keyset_free(b->keys);
-    unmap_file(b);
     store_close(b->store);
-    if (b->bits != NULL)
-        b->needs.kind->building->bits->end(b->bits);
+    if (b->waiting_len > 0)
+        close(b->waiting);
 }
+
+/* ---- A filter without keys. */
 
 bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)
 {

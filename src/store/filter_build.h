@@ -3,28 +3,27 @@
  *
  *     struct filter_build b = {.design = &design, .rule = &rule, .file = &file, ...};
  *     if (!filter_build_begin(&b, &err)) ...
- *     ... filter_build_put(&b, worker, hashes, n, &err) ...    // from each worker's thread
- *     if (!filter_build_write(&b, n_put, &err)) ...
- *     filter_build_free(&b);                                    // in any case
- *
- * Hashes are collected (keyset.h). If the design has a fixed size and memory allows it, they go
- * directly into bits in memory. Then the distinct keys are counted, the filter is sized for them
- * unless its size is fixed, and written. With a fixed size and many keys, the count is estimated
- * from the bits.
- *
- * For another program's layout, keys are added to the layer in the new file. If the result depends
- * on the order of the keys, they are added in memory: in input order if the size is given, else in
- * the order of their hashes:
- *
  *     if (filter_build_in_order(&b))
- *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...
+ *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...    // in input order
  *     else
- *         ... filter_build_put(...) ...
+ *         ... filter_build_put(&b, worker, hashes, n, &err) ...         // from each worker's
+ * thread if (!filter_build_write(&b, n_put, &err)) ... filter_build_free(&b); // in any case
+ *
+ * There are two ways, and the kind of the filter decides:
+ *
+ * - A kind that is built from all of its keys gets them from a keyset (keys/keyset.h), which
+ *   collects them in any order. Unless the design has a fixed size, the filter is sized for the
+ *   distinct ones.
+ * - A layout of another program gets them one by one and in input order, as that program would, in
+ *   a filter in memory, which is then written. Unless the design has a fixed size, all hashes wait
+ *   in a scratch file until the number of distinct ones is known.
+ *
+ * How many keys are distinct is found by sorting them, or, with many keys in a kind whose census
+ * tells it well enough, from the bits of the filter that was made (`counted`).
  */
 #ifndef STORE_FILTER_BUILD_H
 #define STORE_FILTER_BUILD_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,23 +37,10 @@
 #include "store/newfile.h"
 #include "store/store.h"
 
-/* Private: what a kind needs to be built. */
-struct filter_build_needs {
-    const struct kind *kind;
-    bool adds;        /* keys are added one by one, as another program adds them ... */
-    bool in_order;    /* ... in input order, or in that of their hashes */
-    unsigned lanes;   /* of a hash that are kept; adding needs all of them */
-    uint64_t builder; /* bytes of a thread that builds, besides the keyset */
-    size_t part;      /* the largest part that it requests from the keyset; 0: none */
-    /* A keyset that is drained: its memory, and the hashes that it holds before. */
-    uint64_t direct_memory, direct_keys;
-};
-
 struct filter_build {
     const struct design *design;
     const struct key_rule *rule; /* seed and preparation, for the header */
-    struct newfile *file;        /* for filter_build_write. Needed from filter_build_begin on if the
-                                    design is sized */
+    struct newfile *file;        /* for filter_build_write */
     const char *name;            /* of the file, in messages */
     uint64_t memory;             /* bytes, besides the filter; filter_build_min_memory at least */
     const char *scratch_dir;     /* for keys that do not fit in `memory` */
@@ -63,20 +49,19 @@ struct filter_build {
     bool progress;               /* shown while keys are counted */
     uint64_t n_known;            /* distinct hashes that were put; 0: unknown */
     bool forecast;               /* filter_build_forecast is called instead of filter_build_write */
-    /* Results. Counters are unknown if the count was estimated from the bits. */
+    bool exact;                  /* count the distinct keys even if they are many */
+    /* Results. */
     struct header header;
     struct census census;
-    uint64_t fits; /* number of hashes, repeats counted, that always fit in memory */
+    uint64_t n_held; /* distinct keys of the filter; unless `counted`, about so many by its bits */
+    bool counted;
     /* The rest is private. */
-    struct filter_build_needs needs;
     struct keyset *keys;
-    struct store *store;  /* in memory, takes keys in order; or NULL */
-    uint8_t *map;         /* of the new file, takes keys in any order; or NULL */
-    pthread_mutex_t lock; /* of its layer */
-    void *bits;           /* where `keys` drains to (kind_bits); NULL: not drained to bits */
     uint64_t n_put, n_distinct;
-    bool counted;    /* n_distinct is known or presumed */
-    uint64_t n_held; /* distinct keys of the filter; if not counted, about so many by its bits */
+    /* For a layout. The keyset only counts its keys. */
+    struct store *store;  /* in memory; NULL: its size is not known yet */
+    int waiting;          /* scratch file of the hashes that wait for it */
+    uint64_t waiting_len; /* in bytes; 0: there is no such file */
 };
 
 /* The smallest memory that suffices for one thread. */
@@ -84,7 +69,7 @@ uint64_t filter_build_min_memory(const struct design *design);
 
 bool filter_build_begin(struct filter_build *b, struct err *err);
 
-/* Must keys be added in input order? Then use filter_build_add, from one thread at a time. */
+/* Must keys be added in input order, from one thread at a time? */
 bool filter_build_in_order(const struct filter_build *b);
 
 /* As store_add; false if not all keys were added. */
@@ -94,7 +79,7 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
                       struct err *err);
 
-/* Writes the file but does not commit it. n_put: hashes that were put. */
+/* Writes the file but does not commit it. n_put: hashes that were put or added. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err);
 
 /* The same for design->batch_for: writes into an empty, temporary file. The layer is

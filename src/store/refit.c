@@ -32,9 +32,9 @@ struct refit {
  * of its memory to scan partitions and gives a quarter of the rest to the workers' own use: of 16
  * bytes, 9 are for keys that any worker puts. A worker takes 1 MiB of input, 1 MiB for a block in
  * each partition, and less than 1 MiB for the rest; with the quarter, less than 4 MiB. */
-static uint64_t memory_for(const struct design *d, uint64_t most, unsigned threads)
+static uint64_t memory_for(uint64_t most, unsigned threads)
 {
-    return 16 * most * keyset_lanes(design_kind(d)->lanes) + ((uint64_t)threads << 22);
+    return 16 * most + ((uint64_t)threads << 22);
 }
 
 struct refit *refit_new(const struct header *h, const struct stat *file,
@@ -48,8 +48,9 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     r->build = (struct filter_build){.design = &r->design,
                                      .rule = rule,
                                      .threads = limits->threads,
+                                     .exact = true,
                                      .scratch_dir = limits->scratch_dir};
-    r->build.memory = memory_for(&r->design, limits->in_memory, limits->threads);
+    r->build.memory = memory_for(limits->in_memory, limits->threads);
     memcpy(r->id, h->id, sizeof r->id);
     r->dev = file->st_dev;
     r->ino = file->st_ino;

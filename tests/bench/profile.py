@@ -32,10 +32,9 @@ PROBE = "probe (ribbon)"
 STAGES = [
     ("find records", r"^split|^cut$|memchr|batch_next"),
     ("hash", r"^hash_|XXH3"),
-    ("collect by prefix", r"keyset_put|put_batch|next_block|close_block"),
-    ("sort", r"^sort_|^insertion$|put_in_order"),
-    ("look for repeats", r"remove_repeats|^distinct|^by_(marks|table|sorting)$|be_repeated"
-                         r"|settle_suspects|remove_equal"),
+    ("collect by prefix", r"keyset_put|next_block|close_block"),
+    ("sort", r"^sort_|^insertion$"),
+    ("look for repeats", r"remove_repeats|^distinct|^group|^by_(marks|table|sorting)$"),
     ("set bits (Bloom)", r"^(test_)?insert_"),
     ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part"
                                  r"|try_loads|ribbon_work"),
@@ -47,7 +46,7 @@ STAGES = [
     ("write, sync", r"sys_(p?writev?(64|2)?|fsync|fdatasync|sync_file_range|fallocate|ftruncate"
                     r"|linkat|rename.*)$"),
     ("map or read input", r"sys_(p?read(64)?|mmap|munmap|madvise|exit_group|fadvise64)$"),
-    ("move hashes", r"memmove|memcpy|gather|visit_"),
+    ("move hashes", r"memmove|memcpy|gather|visit_|take_"),
 ]
 STAGES = [(name, re.compile(pattern)) for name, pattern in STAGES]
 OTHER = "other"

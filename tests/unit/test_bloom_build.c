@@ -1,6 +1,5 @@
-/* Bloom layers as bloom_build() makes them, range by range and with all threads, against insertions
- * one after another; and what it finds out about repeats.
- * tags: threads */
+/* Bloom layers as bloom_build() makes them, partition by partition and with all threads, against
+ * insertions one after another; and what it finds out about repeats. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,24 +19,24 @@ struct made {
     struct err err;
 };
 
-static bool put_in(struct keyset *keys, uint64_t n, uint64_t repeated, unsigned threads,
+/* The hashes 0 to n - 1, and the first ones once more. */
+static bool put_in(struct keyset *keys, uint64_t n, uint64_t repeats, unsigned threads,
                    struct err *err)
 {
     bool ok = true;
-    for (uint64_t i = 0; ok && i < n; i++) {
-        uint64_t hash = random_at(i == n - 1 && repeated < n ? repeated : i);
-        ok = keyset_put(keys, (unsigned)(i % threads), hashes_of(&hash), 1, err);
+    for (uint64_t i = 0; ok && i < n + repeats; i++) {
+        uint64_t hash = random_at(i < n ? i : i - n);
+        ok = keyset_put(keys, (unsigned)(i % threads), &hash, 1, err);
     }
     return ok;
 }
 
-/* A filter of n keys, the last of which repeats the one numbered `repeated`, if there is such. */
-static bool make(struct made *m, uint64_t n, uint64_t repeated, unsigned threads, bool presumed)
+static bool make(struct made *m, uint64_t n, uint64_t repeats, unsigned threads, bool presumed)
 {
     struct keyset_spec spec = {
         .workers = threads, .memory = keyset_min_memory(threads), .scratch_dir = "/tmp"};
     struct keyset *keys = keyset_new(&spec, &m->err);
-    CHECK(keys != NULL && put_in(keys, n, repeated, threads, &m->err));
+    CHECK(keys != NULL && put_in(keys, n, repeats, threads, &m->err));
     m->header =
         (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
     m->header.layers[0].id = 1;
@@ -46,7 +45,7 @@ static bool make(struct made *m, uint64_t n, uint64_t repeated, unsigned threads
     m->fd = memfd_create("bloom", MFD_CLOEXEC);
     CHECK(m->fd >= 0 && ftruncate(m->fd, (off_t)m->header.file_len) == 0);
     struct target target = header_target(&m->header, 0, m->fd, "test", threads);
-    target.n = n;
+    target.n = n + repeats;
     target.presumed = presumed;
     bool ok = bloom_build(&target, keys, &m->census, &m->err);
     keyset_free(keys);
@@ -78,43 +77,42 @@ static void check_data(const struct made *m, uint64_t n)
     free(got);
 }
 
-/* Regions smaller than a range's pages, of its size, and larger; with many keys and with few. */
+/* Partitions smaller than a page, and larger; many keys and few. */
 TEST(data_and_checksums)
 {
-    static const uint64_t regions[] = {1, 2, 7, 64, 1024}, pages[] = {1, 300, 4001};
-    for (size_t r = 0; r < sizeof regions / sizeof *regions; r++)
-        for (size_t p = 0; p < sizeof pages / sizeof *pages; p++)
-            for (unsigned presumed = 0; presumed < 2; presumed++) {
-                struct made m = {.bloom = {.pages = pages[p], .k = 6, .lines = 1}};
-                uint64_t n = p == 2 && r % 2 == 0 ? 40 : 20000;
-                bloom_build_region = regions[r];
-                CHECK(make(&m, n, n, 1 + (unsigned)r % 3, presumed));
-                check_data(&m, n);
-                close(m.fd);
-            }
-    bloom_build_region = 1024;
-}
-
-TEST(a_repeat_is_found_where_none_is_presumed)
-{
-    enum { N = 30000 };
-    for (uint64_t region = 1; region <= 1024; region *= 32)
-        for (uint64_t repeated = 0; repeated < N - 1; repeated += 4321) {
-            struct made m = {.bloom = {.pages = 700, .k = 9, .lines = 1}};
-            bloom_build_region = region;
-            CHECK(!make(&m, N, repeated, 2, true));
-            close(m.fd);
-            CHECK(make(&m, N, repeated, 2, false));
-            check_data(&m, N - 1);
+    static const uint64_t pages[] = {1, 2, 300, 512, 4001};
+    for (size_t p = 0; p < sizeof pages / sizeof *pages; p++)
+        for (unsigned threads = 1; threads <= 3; threads++) {
+            struct made m = {.bloom = {.pages = pages[p], .k = 6, .lines = 1}};
+            uint64_t n = p == 4 && threads == 2 ? 40 : 20000;
+            CHECK(make(&m, n, 0, threads, false));
+            check_data(&m, n);
             close(m.fd);
         }
-    bloom_build_region = 1024;
+}
+
+TEST(many_repeats_are_found_where_none_are_presumed)
+{
+    enum { N = 300000 };
+    for (unsigned k = 1; k <= 16; k *= 4) {
+        struct made m = {.bloom = {.pages = 150, .k = k, .lines = k > 10 ? 2 : 1}};
+        m.bloom.pages *= k;
+        CHECK(make(&m, N, 0, 2, true));
+        check_data(&m, N);
+        close(m.fd);
+        CHECK(!make(&m, N, N / 100, 2, true));
+        CHECK_STR(m.err.text, "some keys are repeated");
+        close(m.fd);
+        CHECK(make(&m, N, N / 100, 2, false));
+        check_data(&m, N);
+        close(m.fd);
+    }
 }
 
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     RUN(data_and_checksums);
-    RUN(a_repeat_is_found_where_none_is_presumed);
+    RUN(many_repeats_are_found_where_none_are_presumed);
     return check_done();
 }

@@ -90,15 +90,14 @@ static struct counted_memory expected(const struct entries *hashes, unsigned bit
 }
 
 /* Builds a layer of hashes that come in an order of their own, parts of `part`. With `counts`, each
- * is put as often as its count says. */
+ * is put as often as its count says. The keyset may have `more` memory than it needs. */
 static bool build(struct made *m, const struct entries *hashes, unsigned bits, unsigned threads,
-                  size_t part, bool counts, struct census *census, struct err *err)
+                  size_t part, bool counts, uint64_t more, struct census *census, struct err *err)
 {
-    uint64_t each = keyset_part_memory(part, 1 + counts);
+    uint64_t each = keyset_part_memory(part, counts);
     struct keyset_spec spec = {.workers = threads,
-                               .lanes = 1 + counts,
                                .counts = counts,
-                               .memory = keyset_min_memory(threads) + threads * each,
+                               .memory = keyset_min_memory(threads) + threads * each + more,
                                .part = part,
                                .scratch_dir = "/tmp"};
     struct keyset *keys = keyset_new(&spec, err);
@@ -107,8 +106,7 @@ static bool build(struct made *m, const struct entries *hashes, unsigned bits, u
     for (size_t i = 0; ok && i < hashes->n; i++) {
         at = (at + 7919) % hashes->n;
         for (uint64_t c = counts ? hashes->count[at] : 1; ok && c > 0; c--)
-            ok = keyset_put(keys, (unsigned)((i + c) % threads), hashes_of(&hashes->value[at]), 1,
-                            err);
+            ok = keyset_put(keys, (unsigned)((i + c) % threads), &hashes->value[at], 1, err);
     }
     begin(m, bits);
     struct target target = target_of(m, threads);
@@ -124,7 +122,7 @@ static void check_built(const struct entries *hashes, unsigned bits, unsigned th
     struct made m;
     struct census census;
     struct err err;
-    MUST(build(&m, hashes, bits, threads, part, counts, &census, &err));
+    MUST(build(&m, hashes, bits, threads, part, counts, 0, &census, &err));
     struct counted_memory want = expected(hashes, bits);
     check_file(&m, &want);
     CHECK(census.fpr == ldexp((double)want.counted.entries, -(int)bits));
@@ -201,7 +199,7 @@ TEST(repeats_are_found_where_none_are_presumed)
         uint64_t hash = 0;
         for (unsigned i = 0; i < 9000; i++) {
             hash = i < 8999 || repeats == 0 ? draw() : hash;
-            MUST(keyset_put(keys, i % 2, hashes_of(&hash), 1, &err));
+            MUST(keyset_put(keys, i % 2, &hash, 1, &err));
         }
         struct made m;
         struct census census;
@@ -454,9 +452,10 @@ static int build_crowd(void *ctx)
     struct made m;
     struct census census;
     struct err err = {""};
-    limit_memory(keyset_min_memory(1) + keyset_part_memory(COUNTED_PART, 1) +
+    uint64_t sorting = keyset_part_memory(crowd->entries.n, false);
+    limit_memory(keyset_min_memory(1) + keyset_part_memory(COUNTED_PART, false) + sorting +
                  counted_build_memory());
-    MUST(build(&m, &crowd->entries, 64, 1, COUNTED_PART, false, &census, &err));
+    MUST(build(&m, &crowd->entries, 64, 1, COUNTED_PART, false, sorting, &census, &err));
     return check_ok ? 0 : 1;
 }
 

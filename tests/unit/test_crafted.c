@@ -212,11 +212,12 @@ struct made {
     char path[40];
 };
 
-static uint64_t memory_for(const struct way *way)
+/* Crowds are sorted in memory. */
+static uint64_t memory_for(const struct way *way, uint64_t n)
 {
-    uint64_t least = keyset_min_memory(way->threads);
+    uint64_t least = keyset_min_memory(way->threads) + keyset_part_memory((size_t)n, false);
     if (way->kind == &kind_ribbon)
-        least += way->threads * keyset_part_memory(RIBBON_LARGEST, 1);
+        least += way->threads * keyset_part_memory(RIBBON_LARGEST, false);
     return way->ample ? least + (256 << 20) : least;
 }
 
@@ -229,7 +230,7 @@ static bool put_all(struct keyset *keys, const struct crowd *crowd, uint64_t n, 
         size_t count = n - i < 256 ? (size_t)(n - i) : 256;
         for (size_t j = 0; j < count; j++)
             some[j] = crowd->hash(i + j);
-        ok = keyset_put(keys, (unsigned)(i / 256 % threads), hashes_of(some), count, err);
+        ok = keyset_put(keys, (unsigned)(i / 256 % threads), some, count, err);
     }
     return ok;
 }
@@ -272,7 +273,7 @@ static bool make(struct made *m, const struct way *way, const struct crowd *crow
 {
     struct err err = {{0}};
     struct keyset_spec spec = {.workers = way->threads,
-                               .memory = memory_for(way),
+                               .memory = memory_for(way, n),
                                .scratch_dir = "/tmp",
                                .part = way->kind == &kind_ribbon ? RIBBON_LARGEST : 0};
     struct keyset *keys = keyset_new(&spec, &err);
@@ -283,7 +284,7 @@ static bool make(struct made *m, const struct way *way, const struct crowd *crow
     if (!presumed) {
         close(m->fd);
         err.text[0] = '\0';
-        ok = ok && keyset_finish(keys, &counted, &err) &&
+        ok = ok && keyset_count(keys, &counted, &err) &&
              build_file(m, way, keys, counted, false, &err);
         CHECK(counted == n_distinct);
     }
@@ -317,7 +318,7 @@ static uint64_t distinct_of(const struct crowd *crowd, uint64_t n)
         exit(1);
     for (uint64_t i = 0; i < n; i++)
         a[i] = crowd->hash(i);
-    sort_hashes(a, tmp, (size_t)n, 1, 64);
+    sort_hashes(a, tmp, (size_t)n, 64);
     for (uint64_t i = 0; i < n; i++)
         count += i == 0 || a[i] != a[i - 1];
     free(a);

@@ -63,59 +63,33 @@ static int by_both(const void *a, const void *b)
     return first != 0 ? first : by_first((const uint64_t *)a + 1, (const uint64_t *)b + 1);
 }
 
-enum { MANY_LANES = 16 };
-
-static int by_many(const void *a, const void *b)
-{
-    int order = 0;
-    for (unsigned l = 0; l < MANY_LANES && order == 0; l++)
-        order = by_first((const uint64_t *)a + l, (const uint64_t *)b + l);
-    return order;
-}
-
-/* Hashes, the same sorted, and the distinct ones of these. */
+/* Hashes, the same sorted, and the distinct ones of these. In pairs, each is followed by its
+ * number.
+ */
 struct arrays {
     uint64_t *hash, *sorted, *distinct, *tmp;
     size_t n, n_distinct, size; /* of a hash, in bytes */
-    unsigned lanes, width;
-    int (*order)(const void *a, const void *b);
+    bool pairs;
+    unsigned width;
 };
 
-/* Which lanes have the hashes; a second lane that does not is one of a few. With MANY, the first is
- * the same for all, and others have hashes: sixteen lanes are compared. */
-enum which { FIRST_ALONE, FIRST, SECOND, BOTH, MANY, N_WHICH };
-
-static void make_one(uint64_t *to, uint64_t (*hash)(uint64_t), size_t i, enum which which,
-                     unsigned width)
+static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, bool pairs, unsigned width)
 {
-    uint64_t first = which != SECOND && which != MANY ? hash(i) : 0x5555;
-    to[0] = width < 64 ? first % ((uint64_t)1 << width) | ((uint64_t)5 << width) : first;
-    if (which == MANY) {
-        memset(to + 1, 0, (MANY_LANES - 1) * sizeof *to);
-        to[i % 2 ? 3 : MANY_LANES - 1] = hash(i);
-    } else if (which != FIRST_ALONE) {
-        to[1] = which == FIRST ? i % 3 : hash(i);
-    }
-}
-
-static struct arrays make(uint64_t (*hash)(uint64_t), size_t n, enum which which, unsigned width)
-{
-    unsigned lanes = which == FIRST_ALONE ? 1 : which == MANY ? MANY_LANES : 2;
-    size_t bytes = (n + 1) * lanes * sizeof(uint64_t);
+    size_t stride = pairs ? 2 : 1, bytes = (n + 1) * stride * sizeof(uint64_t);
     struct arrays a = {
-        malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0, lanes * sizeof(uint64_t),
-        lanes,         width,         by_first};
-    if (lanes > 1)
-        a.order = lanes == 2 ? by_both : by_many;
-    for (size_t i = 0; i < n; i++)
-        make_one(a.hash + i * lanes, hash, i, which, width);
-    memcpy(a.sorted, a.hash, n * a.size);
-    qsort(a.sorted, n, a.size, a.order);
+        malloc(bytes), malloc(bytes), malloc(bytes), malloc(bytes), n, 0, stride * sizeof(uint64_t),
+        pairs,         width};
     for (size_t i = 0; i < n; i++) {
-        const uint64_t *h = a.sorted + i * lanes;
-        if (i == 0 || memcmp(h, h - lanes, a.size) != 0)
-            memcpy(a.distinct + a.n_distinct++ * lanes, h, a.size);
+        a.hash[i * stride] =
+            width < 64 ? hash(i) % ((uint64_t)1 << width) | ((uint64_t)5 << width) : hash(i);
+        if (pairs)
+            a.hash[i * stride + 1] = i;
     }
+    memcpy(a.sorted, a.hash, n * a.size);
+    qsort(a.sorted, n, a.size, pairs ? by_both : by_first);
+    for (size_t i = 0; i < n && !pairs; i++)
+        if (i == 0 || a.sorted[i] != a.sorted[i - 1])
+            a.distinct[a.n_distinct++] = a.sorted[i];
     return a;
 }
 
@@ -129,36 +103,28 @@ static void done_with(struct arrays *a)
 
 static void check_sorting(struct arrays *a)
 {
-    sort_hashes(a->hash, a->tmp, a->n, a->lanes, a->width);
-    CHECK(memcmp(a->sorted, a->hash, a->n * a->size) == 0);
-}
-
-static void check_ranges(struct arrays *a)
-{
-    size_t start[(1 << SORT_RANGE_BITS) + 1];
-    unsigned bits = sort_range_bits(a->n, 50, a->width), shift = a->width - bits;
-    uint64_t mask = ((uint64_t)1 << bits) - 1;
-    CHECK(bits == a->width || bits == SORT_RANGE_BITS || a->n >> bits <= 50);
-    sort_by_range(a->hash, a->n, a->lanes, a->width, bits, a->tmp, start);
-    CHECK(start[0] == 0 && start[mask + 1] == a->n);
     size_t wrong = 0;
-    for (size_t r = 0; bits > 0 && r <= mask; r++)
-        for (size_t i = start[r]; i < start[r + 1]; i++)
-            wrong += (a->tmp[i * a->lanes] >> shift & mask) != r;
+    if (a->pairs)
+        sort_pairs(a->hash, a->tmp, a->n, a->width);
+    else
+        sort_hashes(a->hash, a->tmp, a->n, a->width);
+    for (size_t i = 0, stride = a->size / sizeof(uint64_t); i < a->n; i++)
+        wrong += a->hash[i * stride] != a->sorted[i * stride];
     CHECK(wrong == 0);
-    qsort(a->tmp, a->n, a->size, a->order);
-    CHECK(memcmp(a->sorted, a->tmp, a->n * a->size) == 0);
+    if (a->pairs) /* those of equal hashes come in any order */
+        qsort(a->hash, a->n, a->size, by_both);
+    CHECK(memcmp(a->sorted, a->hash, a->n * a->size) == 0);
 }
 
 static void check_distinct(struct arrays *a)
 {
-    size_t n = distinct(a->hash, a->tmp, a->n, a->lanes, a->width);
+    size_t n = distinct(a->hash, a->tmp, a->n, a->width);
     CHECK(n == a->n_distinct);
-    qsort(a->hash, n, a->size, a->order);
+    qsort(a->hash, n, a->size, by_first);
     CHECK(n != a->n_distinct || memcmp(a->distinct, a->hash, n * a->size) == 0);
 }
 
-static void for_all_kinds(void (*check)(struct arrays *a))
+static void for_all_kinds(void (*check)(struct arrays *a), bool pairs)
 {
     static uint64_t (*const hashes[])(uint64_t) = {random_at,       ascending,  descending,
                                                    all_equal,       each_twice, many_repeats,
@@ -168,38 +134,43 @@ static void for_all_kinds(void (*check)(struct arrays *a))
     bool brief = check_is_brief();
     for (size_t h = 0; h < sizeof hashes / sizeof *hashes; h++)
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
-            for (enum which which = 0; which < N_WHICH; which++)
-                for (size_t w = 0; w < sizeof widths / sizeof *widths; w += which != 0 ? 3 : 1) {
-                    size_t most = brief ? 3000 : which == MANY ? 10000 : 100000;
-                    if (brief && h == 0 && w == 0 && which != MANY)
-                        most = 20000; /* sorted in several passes */
-                    size_t some = numbers[n] < most ? numbers[n] : most;
-                    struct arrays a = make(hashes[h], some, which, widths[w]);
-                    check(&a);
-                    done_with(&a);
-                }
+            for (size_t w = 0; w < sizeof widths / sizeof *widths; w += pairs ? 3 : 1) {
+                size_t most = brief ? 3000 : 100000;
+                if (brief && h == 0 && w == 0)
+                    most = 20000; /* sorted in several passes */
+                size_t some = numbers[n] < most ? numbers[n] : most;
+                struct arrays a = make(hashes[h], some, pairs, widths[w]);
+                check(&a);
+                done_with(&a);
+            }
 }
 
 TEST(hashes_are_sorted)
 {
-    for_all_kinds(check_sorting);
+    for_all_kinds(check_sorting, false);
+    for_all_kinds(check_sorting, true);
 }
 
-TEST(hashes_are_put_into_ranges)
+TEST(the_hashes_below_a_limit)
 {
-    for_all_kinds(check_ranges);
+    static const uint64_t hash[] = {3, 100, 5, 101, 5, 102, 9, 103};
+    static const uint64_t limits[] = {0, 3, 4, 5, 6, 9, 10};
+    static const size_t below[] = {0, 0, 1, 1, 3, 3, 4};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        CHECK(sort_below(hash, 4, 2, limits[i]) == below[i]);
+    CHECK(sort_below(hash, 0, 1, 4) == 0 && sort_below(hash, 1, 1, 4) == 1);
 }
 
 TEST(repeats_are_removed)
 {
-    for_all_kinds(check_distinct);
+    for_all_kinds(check_distinct, false);
 }
 
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     RUN(hashes_are_sorted);
-    RUN(hashes_are_put_into_ranges);
+    RUN(the_hashes_below_a_limit);
     RUN(repeats_are_removed);
     return check_done();
 }

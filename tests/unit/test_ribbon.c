@@ -71,9 +71,9 @@ static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double 
         size_t count = n - i < 256 ? (size_t)(n - i) : 256;
         for (size_t j = 0; j < count; j++)
             some[j] = hash(i + j);
-        ok = keyset_put(keys, (unsigned)(i / 256 % threads), hashes_of(some), count, &err);
+        ok = keyset_put(keys, (unsigned)(i / 256 % threads), some, count, &err);
     }
-    ok = ok && keyset_finish(keys, &distinct, &err);
+    ok = ok && keyset_count(keys, &distinct, &err);
     struct ribbon ribbon;
     ribbon_design(n, p, &ribbon);
     m->header = (struct header){.incompat = INCOMPAT_IMMUTABLE,

@@ -71,17 +71,16 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
     return all;
 }
 
-#define QUERY         query_plain
-#define INSERT        insert_plain
-#define TEST_INSERT   test_insert_plain
-#define INSERT_CACHED insert_cached_plain
+#define QUERY       query_plain
+#define INSERT      insert_plain
+#define TEST_INSERT test_insert_plain
 #define TARGET
 #define TEST test_all
 #define SET  set_all
 #include "kind/bloom/body.h"
 
 static const struct bloom_variant plain = {
-    {"plain", NULL}, query_plain, insert_plain, test_insert_plain, insert_cached_plain};
+    {"plain", NULL}, query_plain, insert_plain, test_insert_plain};
 
 struct variants bloom_variants = {{
 #ifdef CPU_X86
@@ -114,13 +113,6 @@ void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_
 {
     const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
     v->test_insert(bloom, data, first_page, hash, n, present);
-}
-
-void bloom_insert_cached(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                         const uint64_t *hash, size_t n, uint64_t *present)
-{
-    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
-    v->insert_cached(bloom, data, first_page, hash, n, present);
 }
 
 struct bloom bloom_of(const struct layer *layer)
@@ -304,9 +296,8 @@ static const struct kind_sizing sizing = {
 
 static const struct kind_building building = {
     .build = bloom_build,
-    /* At most one key in 100 finds its bits set by chance and must be checked. */
-    .presuming_fpr = 0.02,
-    .bits = &bloom_bits,
+    /* The census errs by less than a thousandth. To count fewer hashes takes hardly any time. */
+    .estimated_from = 2 << 20,
 };
 
 static const struct kind_uniting uniting = {unite, fold, round_to_fold};

@@ -78,10 +78,9 @@ INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
     return vmaxvq_u8(missing) == 0;
 }
 
-#define QUERY         query_neon
-#define INSERT        insert_neon
-#define TEST_INSERT   test_insert_neon
-#define INSERT_CACHED insert_cached_neon
+#define QUERY       query_neon
+#define INSERT      insert_neon
+#define TEST_INSERT test_insert_neon
 #define TARGET
 #define TEST     test_neon
 #define SET      set_neon
@@ -93,6 +92,6 @@ INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_neon = {
-    {"neon", cpu_has_neon}, query_neon, insert_neon, test_insert_neon, insert_cached_neon};
+    {"neon", cpu_has_neon}, query_neon, insert_neon, test_insert_neon};
 
 #endif

@@ -156,7 +156,7 @@ typedef void bloom_insert_fn(const struct bloom *bloom, uint8_t *data, uint64_t 
 struct bloom_variant {
     struct variant variant;
     bloom_query_fn *query;
-    bloom_insert_fn *insert, *test_insert, *insert_cached;
+    bloom_insert_fn *insert, *test_insert;
 };
 
 /* The 512 lines with one set bit, in order. A key's bits are or-ed from them, so its line is read

@@ -82,22 +82,21 @@ TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, struct bits_avx2 bits)
     return _mm256_testc_si256(before.low, bits.low) & _mm256_testc_si256(before.high, bits.high);
 }
 
-#define QUERY         query_avx2
-#define INSERT        insert_avx2
-#define TEST_INSERT   test_insert_avx2
-#define INSERT_CACHED insert_cached_avx2
-#define TARGET        TARGET_AVX2
-#define TEST          test_avx2
-#define SET           set_avx2
-#define BITS          struct bits_avx2
-#define LOAD          load_avx2
-#define OR            or_avx2
-#define SET_LINE      set_line_avx2
+#define QUERY       query_avx2
+#define INSERT      insert_avx2
+#define TEST_INSERT test_insert_avx2
+#define TARGET      TARGET_AVX2
+#define TEST        test_avx2
+#define SET         set_avx2
+#define BITS        struct bits_avx2
+#define LOAD        load_avx2
+#define OR          or_avx2
+#define SET_LINE    set_line_avx2
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_avx2 = {
-    {"avx2", cpu_has_avx2}, query_avx2, insert_avx2, test_insert_avx2, insert_cached_avx2};
+    {"avx2", cpu_has_avx2}, query_avx2, insert_avx2, test_insert_avx2};
 
 /*
  * AVX-512 with VBMI: handles all probes at a time, each in a byte. The line is one register of 64
@@ -148,24 +147,20 @@ TARGET_AVX512 INLINE bool set_line_avx512(uint8_t *line, __m512i bits)
     return _mm512_test_epi64_mask(missing, missing) == 0;
 }
 
-#define QUERY         query_avx512
-#define INSERT        insert_avx512
-#define TEST_INSERT   test_insert_avx512
-#define INSERT_CACHED insert_cached_avx512
-#define TARGET        TARGET_AVX512
-#define TEST          test_avx512
-#define SET           set_avx512
-#define BITS          __m512i
-#define LOAD          _mm512_load_si512
-#define OR            _mm512_or_si512
-#define SET_LINE      set_line_avx512
+#define QUERY       query_avx512
+#define INSERT      insert_avx512
+#define TEST_INSERT test_insert_avx512
+#define TARGET      TARGET_AVX512
+#define TEST        test_avx512
+#define SET         set_avx512
+#define BITS        __m512i
+#define LOAD        _mm512_load_si512
+#define OR          _mm512_or_si512
+#define SET_LINE    set_line_avx512
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
-const struct bloom_variant bloom_avx512 = {{"avx512", cpu_has_avx512_bits},
-                                           query_avx512,
-                                           insert_avx512,
-                                           test_insert_avx512,
-                                           insert_cached_avx512};
+const struct bloom_variant bloom_avx512 = {
+    {"avx512", cpu_has_avx512_bits}, query_avx512, insert_avx512, test_insert_avx512};
 
 #endif

@@ -170,7 +170,6 @@ static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err
 static bool exchange(struct build *b, const struct keyset_range *range, size_t head, bool ends,
                      struct carry *taken, struct err *err)
 {
-    const struct keyset_piece *piece = range->piece;
     pthread_mutex_lock(&b->layer.lock);
     while (b->next != range->first && !b->layer.gave_up)
         pthread_cond_wait(&b->layer.turned, &b->layer.lock);
@@ -179,7 +178,7 @@ static bool exchange(struct build *b, const struct keyset_range *range, size_t h
         *taken = b->carry;
         b->carry = NO_CARRY;
     }
-    ok = ok && carry_on(b, piece->hash + head * b->lanes, (piece->n - head) * b->lanes, err);
+    ok = ok && carry_on(b, range->hash + head * b->lanes, (range->n - head) * b->lanes, err);
     b->next = range->last + 1;
     pthread_cond_broadcast(&b->layer.turned);
     pthread_mutex_unlock(&b->layer.lock);
@@ -212,7 +211,6 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct build *b = ctx;
     const struct counted *c = &b->layer.counted;
-    const struct keyset_piece *piece = range->piece;
     if (range->had_repeats && b->presumed)
         return fail(err, "some keys are repeated");
     struct work *w = malloc(sizeof *w);
@@ -225,10 +223,10 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     bool is_last = range->last == UINT64_MAX;
     w->first = range->first > 0 ? groups_begun(c, range->first - 1) - 1 : 0;
     w->end = is_last ? counted_groups(c) : groups_begun(c, range->last) - 1;
-    w->hash = piece->hash;
-    w->head = is_last ? piece->n
+    w->hash = range->hash;
+    w->head = is_last ? range->n
               : w->end > w->first
-                  ? sort_below(piece->hash, piece->n, b->lanes, first_hash(c, w->end))
+                  ? sort_below(range->hash, range->n, b->lanes, first_hash(c, w->end))
                   : 0;
     bool ok =
         exchange(b, range, w->head, w->end > w->first, &w->taken, err) &&

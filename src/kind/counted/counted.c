@@ -341,7 +341,6 @@ static const struct kind_building building = {
     .build = counted_build,
     .memory = counted_build_memory,
     .part = COUNTED_PART,
-    .presuming_fpr = 1,
 };
 
 const struct kind kind_counted = {

@@ -280,7 +280,7 @@ static size_t do_table(struct ribbon_work *w, unsigned columns, const struct rec
     if (t + recipe->seed > 0) {
         for (size_t i = 0; i < n; i++)
             w->bumped[i] = ribbon_x(x0[i], t, recipe->seed);
-        sort_hashes(w->bumped, w->tmp, n, 1, 64);
+        sort_hashes(w->bumped, w->tmp, n, 64);
         x = w->bumped;
     }
     size_t n_bumped = band(w, columns, x, n, segments);
@@ -388,7 +388,7 @@ static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
     uint8_t *list = (uint8_t *)w->bumped;
     for (size_t i = 0; i < n; i++)
         w->bumped[i] = ribbon_turn(w->bumped[i], 64 - depth);
-    sort_hashes(w->bumped, w->tmp, n, 1, 64);
+    sort_hashes(w->bumped, w->tmp, n, 64);
     for (size_t i = 0; i < n; i++)
         put_le64(list + 8 * i, w->bumped[i]);
     return list;
@@ -447,7 +447,7 @@ static uint64_t trial(struct ribbon_work *w, double p, uint64_t *hash, uint64_t 
     ribbon_design(n, p, &ribbon);
     for (uint64_t i = 0; i < n; i++)
         hash[i] = ribbon_mix(number * TRIAL_KEYS + i + 1);
-    sort_hashes(hash, w->tmp, (size_t)n, 1, 64);
+    sort_hashes(hash, w->tmp, (size_t)n, 64);
     ribbon_work_only_block(w, &ribbon, p, hash, (size_t)n, &block);
     return ribbon_block_len(&ribbon, &block.entry) + RIBBON_ENTRY;
 }
@@ -576,7 +576,7 @@ static bool build_part(struct build *b, const struct keyset_range *range, const 
         ribbon_work_only_block(w, &b->ribbon, b->p, part->hash, part->n, &block);
     else
         ribbon_work_block(w, &b->ribbon, part->hash, part->n, part->depth, &block);
-    return place_block(b, range->partition, part, &block, err) && write_block(b, &block, err);
+    return place_block(b, range->prefix, part, &block, err) && write_block(b, &block, err);
 }
 
 static bool visit_part(void *ctx, const struct keyset_range *range, struct err *err)
@@ -584,12 +584,12 @@ static bool visit_part(void *ctx, const struct keyset_range *range, struct err *
     struct build *b = ctx;
     if (range->had_repeats && b->target->presumed)
         return fail(err, "some keys are repeated");
-    struct part all = {range->first, 64, range->piece->hash, range->piece->n};
+    struct part all = {range->first, 64, range->hash, range->n};
     if (range->first != range->last)
         all.depth = (unsigned)__builtin_clzll(range->last - range->first);
     if (!build_part(b, range, &all, err))
         return false;
-    if (!range->ends_partition)
+    if (!range->ends_prefix)
         return true;
     pthread_mutex_lock(&b->lock);
     b->turn++;

@@ -300,7 +300,6 @@ static const struct kind_building building = {
     .build = ribbon_build,
     .memory = ribbon_build_memory,
     .part = RIBBON_LARGEST,
-    .presuming_fpr = 1,
 };
 
 static const struct kind_dropping dropping = {drop, ribbon_drop};
