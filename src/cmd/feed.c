@@ -22,6 +22,8 @@ void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
 {
     of_chunk->signs |= b->signs;
+    of_chunk->digits = b->digits;
+    of_chunk->quoted = b->quoted;
     of_chunk->bad_record = b->bad_record;
     if (b->bad_record)
         of_chunk->reason = b->bad_reason;
@@ -70,30 +72,66 @@ static const struct {
     {SIGN_DIGESTS, true,
      "look like digests, of which digests would be taken; --digested takes them as they are, and "
      "in a filter without --digest they are keys as others"},
+    {SIGN_RANGE, true,
+     "lack the first 5 of 40 digits, which are in the names of range files: seen-passwords(7) has "
+     "the command that joins them"},
+    {SIGN_HEX, false,
+     "are like $HEX[6b6579], which is taken as it is; perl -pe "
+     "'s/^\\$HEX\\[(.*)]$/pack \"H*\", $1/e' writes the bytes that are meant"},
 };
 
-/* False: there is a sign that is an error. */
-static bool hint(struct tally *t, unsigned signs)
+/* The whole command for a list of counted digests. */
+static bool refuse_counted(const struct tally *t, size_t digits)
 {
+    const char *where = tally_where(t);
+    const char *digest = digits == 40   ? "--digest sha1 --digested"
+                         : digits == 64 ? "--digest sha256 --digested"
+                         : digits == 32 ? "--digest ntlm --digested"
+                                        : "--hex";
+    say_error("records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
+              "%s -d: -f1 FILTER %s (--trim takes records as they are)",
+              where, digest, where[0] == '(' ? "<FILE" : where);
+    return false;
+}
+
+/* CSV, whose quotes -d does not understand. */
+static void hint_quoted(struct tally *t, size_t record)
+{
+    if (record == 0 || (t->signs & SIGN_QUOTED) != 0)
+        return;
+    t->signs |= SIGN_QUOTED;
+    say_note(
+        "%s:%llu: a field begins with a quote and ends behind a delimiter: -d does not read the "
+        "quotes of CSV; 'csvformat -T FILE | seen ...' has TABs in their place",
+        tally_where(t), (unsigned long long)(t->in_file + record));
+}
+
+/* False: there is a sign that is an error. */
+static bool hint(struct tally *t, const struct chunk_tally *of_chunk)
+{
+    unsigned signs = of_chunk->signs;
     if ((signs & SIGN_UTF16) != 0)
         signs = SIGN_UTF16;
-    if ((signs & SIGN_DIGESTS) != 0)
+    if ((signs & SIGN_DIGESTS) != 0 && (t->refused & SIGN_COUNTS) == 0)
         signs &= ~(unsigned)SIGN_COUNTS;
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
         if ((signs & ~t->signs & hints[i].sign) == 0 || (hints[i].at_begin && t->in_file > 0))
             continue;
         t->signs |= hints[i].sign;
         bool refused = (hints[i].sign & t->refused) != 0;
+        if (refused && hints[i].sign == SIGN_COUNTS)
+            return refuse_counted(t, of_chunk->digits);
         (refused ? say_error : say_note)("records in '%s' %s", tally_where(t), hints[i].text);
         if (refused)
             return false;
     }
+    hint_quoted(t, of_chunk->quoted);
     return true;
 }
 
 bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
 {
-    if (!hint(t, of_chunk->signs))
+    if (!hint(t, of_chunk))
         return false;
     tally_add(t, of_chunk);
     if (of_chunk->bad_record) {

@@ -56,10 +56,11 @@
 /* The records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
-    uint64_t header; /* records of a header, not counted in `records` */
-    unsigned signs;  /* enum sign */
-    size_t hex_len;  /* of all keys (batch_join_len) */
-    bool bad_record; /* stopped before record `records` of the chunk, which has no key */
+    uint64_t header;       /* records of a header, not counted in `records` */
+    unsigned signs;        /* enum sign */
+    size_t digits, quoted; /* as in a batch */
+    size_t hex_len;        /* of all keys (batch_join_len) */
+    bool bad_record;       /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };
 

@@ -20,25 +20,41 @@ enum verdict {
     KEY_NOT_ENCODED,
 };
 
+static bool ends_in_cr(struct slice key)
+{
+    return key.len && key.data[key.len - 1] == '\r';
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-/* Narrows *key to its field number `field`. */
-static bool take_delimited(struct slice *key, int field, char delimiter)
+/* CSV has quotes around fields with delimiters in them. Does the field begin with a quote that ends
+ * behind it; or, if fields are counted from the end, end with one that begins before it? */
+static unsigned torn(const char *p, const char *end, int field)
+{
+    bool begins = p < end && *p == '"', ends = p < end && end[-1] == '"', alone = end - p == 1;
+    return (field > 0 ? begins : ends) && (alone || begins != ends) ? SIGN_QUOTED : 0;
+}
+
+/* Narrows *key to its field number `field`. Adds SIGN_QUOTED to *signs if
+ * that or a field before it is torn. */
+static bool take_delimited(struct slice *key, int field, char delimiter, unsigned *signs)
 {
     const char *p = key->data, *end = p + key->len;
     for (; field > 1; field--) {
         const char *d = memchr(p, delimiter, (size_t)(end - p));
         if (!d)
             return false;
+        *signs |= torn(p, d, field);
         p = d + 1;
     }
     for (; field < -1; field++) {
         const char *d = memrchr(p, delimiter, (size_t)(end - p));
         if (!d)
             return false;
+        *signs |= torn(d + 1, end, field);
         end = d;
     }
     if (field == 1) {
@@ -48,6 +64,7 @@ static bool take_delimited(struct slice *key, int field, char delimiter)
         const char *d = memrchr(p, delimiter, (size_t)(end - p));
         p = d ? d + 1 : p;
     }
+    *signs |= torn(p, end, field);
     key->data = p;
     key->len = (size_t)(end - p);
     return true;
@@ -77,9 +94,10 @@ static bool take_word(struct slice *key, int field)
     return begin < stop;
 }
 
-static bool take_field(struct slice *key, int field, const struct key_rule *rule)
+static bool take_field(struct slice *key, int field, const struct key_rule *rule, unsigned *signs)
 {
-    return rule->whitespace ? take_word(key, field) : take_delimited(key, field, rule->delimiter);
+    return rule->whitespace ? take_word(key, field)
+                            : take_delimited(key, field, rule->delimiter, signs);
 }
 
 static bool joins_fields(const struct key_rule *rule)
@@ -89,13 +107,14 @@ static bool joins_fields(const struct key_rule *rule)
 
 /* Joins several fields to make the key at *to, and advances *to. Returns 0, or the first field that
  * is missing. */
-static int join_fields(struct slice *key, const struct key_rule *rule, char **to)
+static int join_fields(struct slice *key, const struct key_rule *rule, char **to, unsigned *signs)
 {
     char *at = *to;
     for (const int *field = rule->field; *field != 0; field++) {
         struct slice part = *key;
-        if (!take_field(&part, *field, rule))
+        if (!take_field(&part, *field, rule, signs))
             return *field;
+        *signs |= ends_in_cr(part) ? SIGN_CR : 0;
         if (field > rule->field)
             *at++ = rule->whitespace ? ' ' : rule->delimiter;
         memcpy(at, part.data, part.len);
@@ -313,6 +332,7 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_before = 0;
     b->bad_record = false;
     b->signs = 0;
+    b->digits = b->quoted = 0;
     b->record[0] = data;
     b->at = data;
     b->end = data + len;
@@ -338,38 +358,31 @@ static bool cut(struct batch *b)
     return !open_end;
 }
 
-static bool ends_in_cr(struct slice key)
-{
-    return key.len && key.data[key.len - 1] == '\r';
-}
+enum { RANGE_DIGITS = 35 };
 
-/* Does a CR end the key, or a field of it, not just the record? */
-static bool has_cr(const struct key_rule *rule, struct slice record)
-{
-    bool found = !rule->field[0] && ends_in_cr(record);
-    for (const int *field = rule->field; *field != 0; field++) {
-        struct slice part = record;
-        found |= take_field(&part, *field, rule) && ends_in_cr(part);
-    }
-    return !rule->crlf && found;
-}
-
-/* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes in hexadecimal, a
- * colon, and a count. */
-static bool is_counted_digest(struct slice record)
+/* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes in hexadecimal, or all
+ * but the first 5 digits of one of SHA-1, a colon, and a count. Returns the number of digits, or
+ * 0. */
+static size_t counted_digits(struct slice record)
 {
     size_t digits = 0, i;
     while (digits < record.len && hex_value(record.data[digits]) < 16)
         digits++;
-    if (digits < 32 || digits > 128 || digits % 2 != 0)
-        return false;
+    if (digits < 32 || digits > 128 || (digits % 2 != 0 && digits != RANGE_DIGITS))
+        return 0;
     if (ends_in_cr(record))
         record.len--;
     if (record.len < digits + 2 || record.data[digits] != ':')
-        return false;
+        return 0;
     for (i = digits + 1; i < record.len && record.data[i] >= '0' && record.data[i] <= '9'; i++)
         ;
-    return i == record.len;
+    return i == record.len ? digits : 0;
+}
+
+static bool is_hex_escape(struct slice record)
+{
+    return record.len > 6 && memcmp(record.data, "$HEX[", 5) == 0 &&
+           record.data[record.len - 1] == ']';
 }
 
 /* Does the chunk begin with a byte order mark that belongs to a key? */
@@ -396,7 +409,8 @@ static bool is_all(struct slice record, char end)
 /* Is the key of the record, or its only field, a digest of that length in hexadecimal digits? */
 static bool is_digest_of(const struct key_rule *rule, struct slice record, size_t len)
 {
-    if (rule->field[0] && (rule->field[1] || !take_field(&record, rule->field[0], rule)))
+    unsigned signs = 0;
+    if (rule->field[0] && (rule->field[1] || !take_field(&record, rule->field[0], rule, &signs)))
         return false;
     if (ends_in_cr(record))
         record.len--;
@@ -406,12 +420,24 @@ static bool is_digest_of(const struct key_rule *rule, struct slice record, size_
     return digits == 2 * len && digits == record.len;
 }
 
+/* Looks for a CR at the end of a key, and for $HEX[...]. */
+static inline void look_at_key(struct batch *b, struct slice key, bool terminated)
+{
+    if (key.len == 0)
+        return;
+    if (key.data[key.len - 1] == '\r' && terminated && !b->rule->crlf)
+        b->signs |= SIGN_CR;
+    if (key.data[0] == '$' && is_hex_escape(key))
+        b->signs |= SIGN_HEX;
+}
+
 /* Looks for signs of a probable mistake. Records of a file tend to be alike, so only the first few
  * are checked. */
 static void look_at_first(struct batch *b, bool terminated)
 {
     const struct key_rule *rule = b->rule;
-    bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_HEX));
+    bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_FLAGS) ||
+                                        rule->field[0] != 1 || rule->field[1]);
     const struct digest *digest = rule->digested ? NULL : digest_by_id(prep_digest(rule->prep));
     size_t n = b->n < 8 ? b->n : 8, n_seen = 0, n_digests = 0;
     struct slice first = {b->record[0], (size_t)(b->record[1] - b->record[0])};
@@ -420,15 +446,26 @@ static void look_at_first(struct batch *b, bool terminated)
         b->signs |= rule->terminator ? SIGN_NUL : SIGN_LINES;
     for (size_t i = 0; i + !terminated < n && rule->terminator == '\n'; i++) {
         struct slice record = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
-        if (has_cr(rule, record))
-            b->signs |= SIGN_CR;
-        if (!is_digest && is_counted_digest(record))
-            b->signs |= SIGN_COUNTS;
+        size_t digits = is_digest ? 0 : counted_digits(record);
+        look_at_key(b, record, !rule->field[0]);
+        if (digits > 0) {
+            b->signs |= digits == RANGE_DIGITS ? SIGN_RANGE : SIGN_COUNTS;
+            b->digits = digits;
+        }
         n_digests += digest != NULL && is_digest_of(rule, record, digest->len);
         n_seen++;
     }
     if (n_seen > 0 && n_digests == n_seen)
         b->signs |= SIGN_DIGESTS;
+}
+
+/* The same for n whole records, of which every eighth is looked at: all of them would cost 7 % of a
+ * query. */
+static void look_at_records(struct batch *b, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8)
+        look_at_key(b, (struct slice){b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1},
+                    true);
 }
 
 /* Does preparation copy keys? Otherwise they are parts of the records. */
@@ -490,15 +527,19 @@ static void stop_before(struct batch *b, size_t i)
     b->n = i;
 }
 
-/* Narrows *key, a record, to its field, or joins its fields at *to. */
-static bool take_fields(struct batch *b, char **to, struct slice *key)
+/* Narrows *key, record i, to its field, or joins its fields at *to. */
+static bool take_fields(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
     int missing = rule->field[0];
+    unsigned signs = 0;
     if (joins_fields(rule))
-        missing = join_fields(key, rule, to);
-    else if (take_field(key, missing, rule))
-        return true;
+        missing = join_fields(key, rule, to, &signs);
+    else if (take_field(key, missing, rule, &signs))
+        missing = 0;
+    if ((signs & SIGN_QUOTED) != 0 && b->quoted == 0)
+        b->quoted = b->n_before + i + 1;
+    b->signs |= rule->crlf ? signs & ~(unsigned)SIGN_CR : signs;
     b->missing = missing;
     return missing == 0;
 }
@@ -515,8 +556,10 @@ static enum verdict make_key(struct batch *b, size_t i, char **to, struct slice 
         return prepare(key, rule, *to);
     if (rule->crlf && whole && ends_in_cr(*key))
         key->len--;
-    if (rule->field[0] && !take_fields(b, to, key))
+    if (rule->field[0] && !take_fields(b, i, to, key))
         return KEY_NO_FIELD;
+    if (rule->terminator == '\n')
+        look_at_key(b, *key, whole);
     return prepare(key, rule, *to);
 }
 
@@ -640,6 +683,8 @@ static bool hash_records(struct batch *b, bool terminated)
     if (is_plain(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t whole = b->n - !terminated;
+        if (!rule->given && rule->terminator == '\n')
+            look_at_records(b, whole);
         fn->records(b->record, whole, &rule->seed, b->hash, BATCH_MAX);
         if (!terminated) {
             size_t len = (size_t)(b->record[b->n] - b->record[whole]);

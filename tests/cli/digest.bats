@@ -63,7 +63,6 @@ and in a filter without --digest they are keys as others"
     for key in a b c; do printf %s $key | sha1sum | cut -c 1-40; done >digests
     refuses "seen: records in 'digests' $said" seen create --digest sha1 f.seen digests
     sed 's/$/:7/' digests >counted
-    refuses "seen: records in 'counted' $said" seen create --digest sha1 -d: -f1 f.seen counted
     [ ! -e f.seen ]
     quiet seen create --digest sha1 --digested f.seen digests
     run -0 --separate-stderr seen query f.seen <<<a
@@ -403,20 +402,54 @@ PYTHON
     done
 }
 
-@test "a list like DIGEST:COUNT is noted, unless its digests are the keys" {
+@test "a list like DIGEST:COUNT is refused by create, with the command that takes it" {
+    for name in sha1 sha256 md5 sha512; do
+        for i in 1 2 3; do printf '%s' $i | ${name}sum; done | sed 's/ .*/:1/' >$name
+    done
+    while read -r file take; do
+        refuses "seen: records in '$file' look like DIGEST:COUNT; this takes their digests: seen create \
+$take -d: -f1 FILTER $file (--trim takes records as they are)" seen create f $file
+    done <<'END'
+sha1 --digest sha1 --digested
+sha256 --digest sha256 --digested
+md5 --digest ntlm --digested
+sha512 --hex
+END
+    says="look like DIGEST:COUNT; this takes their digests: seen create --digest sha1 --digested -d: -f1 FILTER"
+    for options in '--digest sha1' '-d: -f1' '--digest sha1 -d: -f1'; do
+        # shellcheck disable=SC2086 # words
+        refuses "seen: records in 'sha1' $says sha1 (--trim takes records as they are)" \
+            seen create $options f sha1
+    done
+    refuses "seen: records in '(standard input)' $says <FILE (--trim takes records as they are)" seen create f <sha1
+    [ ! -e f ]
+    quiet seen create --digest sha1 --digested -d: -f1 f sha1
+    [ "$(seq 9 | seen query -c f)" = 3 ]
+    # Text, as its preparation says.
+    quiet seen create --force -i -d: -f1 f sha1
+    quiet seen query -q f sha1 -d: -f1
+    # As in range files.
+    cut -c 6- sha1 >range
+    says="lack the first 5 of 40 digits, which are in the names of range files: seen-passwords(7) has the command that joins them"
+    refuses "seen: records in 'range' $says" seen create --force --digest sha1 f range
+    refuses "seen: records in 'range' $says" seen create --force -d: -f1 f range
+}
+
+@test "a list like DIGEST:COUNT is noted by others, unless its digests are the keys" {
     local text
     for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1/' >list
     text="seen: note: records in 'list' look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 \
 and --hex, or --digested if the filter has --digest"
     seen create --digest sha1 --empty -n 100 s
-    for command in 'create f' 'create --force -d: -f1 f' 'query f' 'dedup --create u' 'add f' 'add s'; do
+    seen create -n 100 f -k x
+    for command in 'query f' 'dedup --create u' 'add f' 'add s' 'create --trim --force g'; do
         # shellcheck disable=SC2086 # words
         run --separate-stderr seen $command list list
         echo "$command: $stderr"
         [ "$(grep -cxF "$text" <<<"$stderr")" = 1 ]
     done
     sed -i 's/$/\r/' list
-    run --separate-stderr seen create --force f list
+    run --separate-stderr seen add f list
     grep -qxF "$text" <<<"$stderr"
     quiet seen create --force --crlf -d: -f1 --hex f list
     quiet seen add --crlf --digested -d: -f1 s list

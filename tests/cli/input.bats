@@ -359,6 +359,51 @@ takes()
     quiet seen create --force -0 f input
 }
 
+@test "records that end in CR are hinted at wherever they begin to" {
+    says="seen: note: records in '(standard input)' end in CR, which is taken as part of the key; --crlf drops it"
+    for at in 1 9 300 99980; do
+        seq 100000 | sed "$at,\$s/\$/\r/" >keys
+        for way in 'create --force f' 'create --force -i f' 'create --force -w -f1 f' 'query -c f' 'add f'; do
+            # shellcheck disable=SC2086 # words
+            run -0 --separate-stderr seen $way <keys
+            [ "$stderr" = "$says" ]
+            # From a pipe, in two pieces.
+            # shellcheck disable=SC2086 # words
+            run -0 --separate-stderr seen $way < <(head -c 100 keys; tail -c +101 keys)
+            [ "$stderr" = "$says" ]
+        done
+    done
+    quiet seen create --force --crlf f keys
+}
+
+@test "CSV is noted, with the record and what reads it: -d does not understand its quotes" {
+    says="a field begins with a quote and ends behind a delimiter: -d does not read the quotes of CSV; \
+'csvformat -T FILE | seen ...' has TABs in their place"
+    { seq -f '%g,"http://a/",z' 1000; printf '%s\n' '1001,"http://a/x,y"' '1002,"http://a/x,z"'; } >rows
+    for way in '-d, -f2' '-d, -f3' '-d, -f-1' '-d, -f2,1' '-d, -f-2 --header 7'; do
+        # shellcheck disable=SC2086 # words
+        run -0 --separate-stderr seen dedup $way <rows
+        [ "$stderr" = "seen: note: (standard input):1001: $says" ]
+    done
+    # Where no field is torn, and where fields behind the key are.
+    head -n 1000 rows | quiet seen create -d, -f2 f
+    quiet seen create --force -d, -f1 f rows
+    printf '%s\n' '1,6"' '2,a "b"' '3,' '4,""' | quiet seen create --force -d, -f2 f
+}
+
+@test "\$HEX[...] is noted wherever it is" {
+    says="seen: note: records in 'list' are like \$HEX[6b6579], which is taken as it is; \
+perl -pe 's/^\\\$HEX\\[(.*)]\$/pack \"H*\", \$1/e' writes the bytes that are meant"
+    { seq 3; echo '$HEX[6b6579]'; seq 1000; } >list
+    for way in 'create f' 'add f' 'create --force --digest sha1 f'; do
+        # shellcheck disable=SC2086 # words
+        run -0 --separate-stderr seen $way list
+        [ "$stderr" = "$says" ]
+    done
+    [ "$(perl -pe 's/^\$HEX\[(.*)]$/pack "H*", $1/e' list | sed -n 4p)" = key ]
+    printf '%s\n' '$HEX' '$HEX[' '$HEX[]x' 'a$HEX[6b]' | quiet seen create --force f
+}
+
 # hints TEXT COMMAND...: the command says this of `input`, once, and succeeds.
 hints()
 {
