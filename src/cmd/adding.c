@@ -360,9 +360,30 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
     }
 }
 
+/* A filter that neither grows nor is emptied has a limit where none was given: beyond it, it would
+ * soon know every key. */
+static void limit_fpr(struct adding *a)
+{
+    const struct header *h = store_header(a->store);
+    double limit = WARN_USELESS * h->fpr_design;
+    bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
+    if (a->options.max_fpr != 0 || a->options.rotate || a->in_memory || !has_design ||
+        format_grows(h) || chain_is_exact(h))
+        return;
+    a->options.max_fpr = limit;
+    a->advice = h->policy == POLICY_RING
+                    ? ", 10 times its design rate; make room with 'seen "
+                      "rotate' or --rotate-at-capacity, or set another limit "
+                      "with --max-fpr"
+                    : ", 10 times its design rate; make a filter with a larger "
+                      "--capacity, or one that grows (--grow), or set another "
+                      "limit with --max-fpr";
+}
+
 bool adding_begin(struct adding *a)
 {
     struct err err;
+    limit_fpr(a);
     sig_catch();
     a->options.threads = a->feed.keyopt->threads;
     a->options.may_repeat = a->print == NULL;

@@ -505,29 +505,8 @@ static void conclude(struct dedup *d)
         report(d, &lost);
 }
 
-/* What dedup takes for known it drops. So a filter that cannot grow has a limit where none was
- * given. */
-static void limit_fpr(struct dedup *d)
-{
-    struct add_options *options = &d->adding.options;
-    const struct header *h = store_header(d->adding.store);
-    double limit = WARN_USELESS * h->fpr_design;
-    bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
-    if (options->max_fpr != 0 || options->rotate || d->adding.in_memory || !has_design ||
-        format_grows(h) || chain_is_exact(h))
-        return;
-    options->max_fpr = limit;
-    d->adding.advice = h->policy == POLICY_RING ? ", 10 times its design rate; make room with "
-                                                  "'seen rotate' or --rotate-at-capacity, or "
-                                                  "set another limit with --max-fpr"
-                                                : ", 10 times its design rate; make a filter with "
-                                                  "a larger --capacity, or one that grows "
-                                                  "(--grow), or set another limit with --max-fpr";
-}
-
 static int dedup(struct dedup *d)
 {
-    limit_fpr(d);
     redisopt_hint_many(d->adding.store, &d->keyopt,
                        "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'");
     signal(SIGPIPE, SIG_IGN);

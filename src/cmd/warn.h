@@ -14,7 +14,7 @@ void warn_unclean(const struct store *s);
 void warn_disagreement(const char *name, double n_bits, double n_counted);
 
 /* A filter whose FPR is this many times its design rate is used only with a word about it. The
- * manuals and a message of dedup name the number. */
+ * manuals and a message of add and dedup name the number. */
 static const double WARN_USELESS = 10;
 
 /* Warns if the counters tell that the filter is that full. */

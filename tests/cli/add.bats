@@ -180,7 +180,7 @@ full()
 @test "a filter that gets too full is warned of, and at the end" {
     quiet seen create --empty -n 10000 -p 0.001 f
     quiet seen add f <(seq 9900)
-    run -0 --separate-stderr seen add f <(seq 9900 10500) <(seq 20000 40000)
+    run -0 --separate-stderr seen add f <(seq 9900 10500) <(seq 20000 22000)
     [ -z "$output" ]
     [[ ${stderr_lines[0]} == "seen: warning: 'f' is fuller than it was made for: its current"* ]]
     final=$(seen stats --json f | jq .fpr_current)
@@ -191,6 +191,12 @@ full()
     # And again by whoever comes next.
     run -0 --separate-stderr seen add f -k another
     [ "${#stderr_lines[@]}" = 1 ]
+    # Before 10 times the rate it ends, unless told otherwise.
+    run -2 --separate-stderr seen add f <(seq 20000 40000)
+    [[ $stderr == *": not added: the false-positive rate of 'f' would pass 0.01, 10 times its design rate; "*" --max-fpr"* ]]
+    jq -e '.fpr_current > 0.009 and .fpr_current <= 0.01' <(seen stats --json f)
+    clean f
+    seen add --max-fpr 0.02 f -k told
     # Not for repeats, in a filter that is just full.
     seq 10000 >keys
     quiet seen create -n 10000 -p 0.001 g keys

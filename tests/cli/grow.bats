@@ -520,7 +520,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
 @test "shrink in place beside a writer loses no key" {
     seen create --foldable -n 2M --empty f.seen
     mkfifo in
-    seen add f.seen <in &
+    seen add --max-fpr 0.9 f.seen <in &
     exec 8>in
     seq 1 5000 >&8
     until_present f.seen 5000 $!

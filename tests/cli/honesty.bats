@@ -52,7 +52,7 @@ counts()
         from=0
         for percent in 5 30 60 100 150 300; do
             to=$((n * percent / 100))
-            seq -f "key %.0f" $((from + 1)) $to | seen add f 2>/dev/null
+            seq -f "key %.0f" $((from + 1)) $to | seen add --max-fpr 0.99 f 2>/dev/null
             from=$to
             honest f
             counts f $to
@@ -129,7 +129,7 @@ counts()
     seen create --empty --generations 2 -n 10 -p 0.5 r
     for file in f r; do
         for _ in 1 2 3; do
-            run -0 --separate-stderr seen add $file keys
+            run -0 --separate-stderr seen add --max-fpr 0.9999999999 $file keys
             run -0 seen verify $file
         done
         run -0 --separate-stderr seen query -c $file keys
@@ -144,7 +144,7 @@ counts()
 @test "sound filters are sound at twelve times their capacity, and damage is damage" {
     for i in $(seq 10); do
         quiet seen create --empty -n 1000 -p 1e-2 --force f
-        seq -f "$i.%.0f" 45000 | seen add f 2>/dev/null
+        seq -f "$i.%.0f" 45000 | seen add --max-fpr 0.99 f 2>/dev/null
         run -0 seen verify f
         run -0 --separate-stderr seen stats --json f
         [ -z "$stderr" ]

@@ -176,10 +176,10 @@ load ../lib/helpers
 
 @test "a result that is too full is refused, unless that is accepted" {
     quiet seen create -n 2500 a <(seq 2500)
-    run -0 seen add a <(seq 10000)
+    run -0 seen add --max-fpr 0.9 a <(seq 10000)
     quiet seen create --like a --empty none
     cp none b
-    run -0 seen add b <(seq 10001 20000)
+    run -0 seen add --max-fpr 0.9 b <(seq 10001 20000)
     rejects "seen: the result would have a current false-positive rate of 0.*, above 0.00202; *" \
         seen merge -o out a b
     rejects "seen: *" seen merge -o out --max-fpr 0.01 a b

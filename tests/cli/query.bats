@@ -427,7 +427,7 @@ like_grep()
         seen add f.seen <(seq 1500) 2>/dev/null
         run -0 --separate-stderr seen query -c f.seen keys
         [ "$stderr" = '' ]
-        seen add f.seen keys 2>/dev/null
+        seen add --max-fpr 0.99 f.seen keys 2>/dev/null
         run -0 --separate-stderr seen query -c f.seen keys keys
         [ "$output" = 20000 ]
         [ "${#stderr_lines[@]}" = 1 ]
