@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A fixed slice of `make soak`: signals and errors at system calls, commands beside each other,
+# A slice of `make soak`, which turns with the commits: signals and errors at system calls, commands beside each other,
 # writers on a file that is replaced, and the intervals that are printed.
 # tags: repeating slow
 
@@ -8,11 +8,13 @@ load ../lib/helpers
 soak()
 {
     echo "seen from $SEEN"
-    python3 "$SOURCE/tests/soak/soak" --short --jobs 2 ${SEED:+--seed "$SEED"} "$@"
+    # Each commit tries other cases.
+    local seed=${SEED:-$(git -C "$SOURCE" rev-list --count HEAD 2>/dev/null)}
+    python3 "$SOURCE/tests/soak/soak" --short --jobs 2 ${seed:+--seed "$seed"} "$@"
 }
 
-# slice N: so many cases with FULL=1; or fewer, and still fewer under a sanitizer, where to start a process
-# takes longer than a case. `make soak` tries all of them.
+# slice N: so many cases with FULL=1; or fewer, and under a sanitizer, where to start a process takes longer than a
+# case. `make soak` tries all of them.
 slice()
 {
     if [ -n "${FULL-}" ]; then
@@ -20,7 +22,7 @@ slice()
     elif [ -n "${SANITIZER-}" ]; then
         echo $(($1 / 5))
     else
-        echo $(($1 * 2 / 5))
+        echo $((($1 * 2 + 14) / 15))
     fi
 }
 

@@ -45,18 +45,18 @@ class Set:
     """What a file holds: the count of each fingerprint, and the batches that it remembers. Of what an
     intersection of narrow fingerprints went into, the number of keys is not known."""
 
-    def __init__(self, bits, counts=None, batches=(), intersected=False):
+    def __init__(self, bits, counts=None, batches=(), intersected=False, subtracted=False):
         self.bits = bits
         self.counts = {v: n for v, n in (counts or {}).items() if n > 0}
         self.batches = list(batches)
-        self.intersected = intersected
+        self.intersected, self.subtracted = intersected, subtracted
 
     def fingerprint(self, h):
         return h >> (64 - self.bits)
 
-    def of(self, hashes):
-        """A batch: each distinct hash counts once."""
-        return collections.Counter(self.fingerprint(h) for h in set(hashes))
+    def of(self, hashes, once):
+        """A batch. Under --once each distinct hash counts once."""
+        return collections.Counter(self.fingerprint(h) for h in (set(hashes) if once else hashes))
 
     def narrowed(self, bits):
         out = collections.Counter()
@@ -205,16 +205,19 @@ class Case:
     def create(self, name):
         chance = self.chance
         p, keys = chance.choice(RATES), self.some()
-        hashes = set(self.hashes(keys))
-        args = ["create", "--counted", "-x", "--force", "-p", repr(p), *self.threads()]
-        n = len(hashes)
+        hashes, once = self.hashes(keys), self.once()
+        args = ["create", "--counted", *once, "-x", "--force", "-p", repr(p), *self.threads()]
+        n = len(set(hashes))
         if chance.random() < 0.5:
             n = max(n, chance.choice([100, 5000, 100000]))
             args += ["-n", str(n)]
         bits = 64 if p == 0 else next(b for b in range(1, 65) if n / 2 ** b <= p)
         new = Set(bits)
-        new.counts = dict(new.of(hashes))
+        new.counts = dict(new.of(hashes, once))
         self.make(name, new, [*args, name], keys, self.files.get(name))
+
+    def once(self):
+        return self.chance.choice([[], ["--once"]])
 
     def batch_id(self, op, old, new):
         """Options of a batch; whether the file remembers it already."""
@@ -230,36 +233,36 @@ class Case:
         return ["--batch-id", str(self.ids)], False
 
     def add(self, name):
-        old, keys = self.files[name], self.some()
-        sums = collections.Counter(old.counts) + old.of(self.hashes(keys))
-        new = Set(old.bits, sums, old.batches, old.intersected)
+        old, keys, once = self.files[name], self.some(), self.once()
+        sums = collections.Counter(old.counts) + old.of(self.hashes(keys), once)
+        new = Set(old.bits, sums, old.batches, old.intersected, old.subtracted)
         said, status = "", 0
         if sum(new.counts.values()) >= LIMIT:
             new, status, said = None, 2, "the sum of the counts would be 2^64 or more"
         batch, is_known = self.batch_id("add", old, new)
         if is_known:
             new, status, said = old, 0, ""
-        self.make(name, new, ["add", *batch, *self.threads(), name], keys, old, status, said)
+        self.make(name, new, ["add", *once, *batch, *self.threads(), name], keys, old, status, said)
 
     def remove(self, name):
-        old, keys = self.files[name], self.some()
+        old, keys, once = self.files[name], self.some(), self.once()
         skips = self.chance.random() < 0.4
         if not skips and self.chance.random() < 0.8:
             keys = [i for i in keys if old.fingerprint(self.crowd.hashes[i]) in old.counts] or keys
-        taken = old.of(self.hashes(keys))
+        taken = old.of(self.hashes(keys), once)
         # Counter's difference leaves out what would not be above 0.
-        new = Set(old.bits, collections.Counter(old.counts) - taken, old.batches, old.intersected)
+        new = Set(old.bits, collections.Counter(old.counts) - taken, old.batches, old.intersected, True)
         status, said = 0, ""
         absent = [at for at, i in enumerate(keys, 1)
                   if old.fingerprint(self.crowd.hashes[i]) not in old.counts]
         if not skips and absent:
             new, status, said = None, 2, "(standard input):%d: the key is not in" % absent[0]
         elif not skips and any(old.counts[v] < n for v, n in taken.items()):
-            new, status, said = None, 2, "more often than added"
+            new, status, said = None, 2, "nothing was removed: the batch removes"
         batch, is_known = self.batch_id("remove", old, new)
         if is_known:
             new, status, said = old, 0, ""
-        args = ["remove", *(["--skip-absent"] if skips else []), *batch, *self.threads(), name]
+        args = ["remove", *once, *(["--skip-absent"] if skips else []), *batch, *self.threads(), name]
         self.make(name, new, args, keys, old, status, said)
 
     def combine(self, name):
@@ -284,7 +287,8 @@ class Case:
                 counts = {v: 1 for v in counts}
             args = ["merge"] + [op] * (op != "add")
         intersected = (op == "--intersect" and bits < 64) or any(self.files[i].intersected for i in inputs)
-        new, status, said = Set(bits, counts, (), intersected), 0, ""
+        subtracted = op in ("--subtract", "--except") or any(self.files[i].subtracted for i in inputs)
+        new, status, said = Set(bits, counts, (), intersected, subtracted), 0, ""
         # Of what is merged pairwise, a sum in between may be too large, too.
         if sum(new.counts.values()) >= LIMIT:
             new, status, said = None, 2, "the sum of the counts would be 2^64 or more"
@@ -302,7 +306,7 @@ class Case:
                 raise Wrong("shrink fails: " + done.stderr)
             return
         bits = json.loads(self.seen("stats", "--json", "s.seen").stdout)["fingerprint_bits"]
-        new = Set(bits, old.narrowed(bits), old.batches, old.intersected)
+        new = Set(bits, old.narrowed(bits), old.batches, old.intersected, old.subtracted)
         if bits < old.bits and not (len(new.counts) / 2.0 ** bits <= p < 2.02 * max(
                 len(old.counts), 1) / 2.0 ** bits):
             raise Wrong("shrink to %g makes %d bits for %d entries" % (p, bits, len(new.counts)))
@@ -340,10 +344,12 @@ class Case:
         one, two = a.narrowed(bits), b.narrowed(bits)
         done = self.seen("compare", "--json", *self.threads(), name, other)
         if a.intersected or b.intersected:
-            self.expect(done, 2, "is an intersection")
+            self.expect(done, 2, "compare the ")
             return
         if done.returncode != 0:
-            if "too full" not in done.stderr:
+            # Only a difference of sets that are nearly full is refused.
+            is_difference = "is a difference" in done.stderr and (a.subtracted or b.subtracted)
+            if "too full" not in done.stderr and not is_difference:
                 raise Wrong("compare: " + done.stderr)
             return
         got = json.loads(done.stdout)
