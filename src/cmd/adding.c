@@ -75,7 +75,7 @@ static bool adopt(struct adding *a, struct err *err)
 {
     const struct store *s = a->store;
     struct keyopt *keyopt = a->sources.keyopt;
-    warn_unclean(s);
+    warn_slot(s);
     keyopt->rule.bytes |= store_wants_bytes(s);
     return keyopt_adopt(keyopt, store_header(s), s->name, err);
 }
@@ -218,12 +218,11 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct adding *a = ctx;
     struct added *r = slot;
     struct batch *b;
-    bool never;
     r->keys.n = r->done = 0;
     bool ok = sources_begin(&a->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = take_batch(a, worker, b, r, err);
-    return sources_end(&a->sources, ok, &never, err);
+    return sources_end(&a->sources, ok, err);
 }
 
 /* Commits: one chunk at a time. */
@@ -272,15 +271,12 @@ static bool add_keys(struct adding *a, struct added *r)
     return false;
 }
 
-/* Adds nothing of a chunk whose work failed. */
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
     (void)chunk;
-    if (r->part.failed || a->feed.failed) /* printing may fail meanwhile */
-        return !a->feed.failed;
-    return add_keys(a, r);
+    return !a->feed.failed && add_keys(a, r); /* printing may fail meanwhile */
 }
 
 static bool finish(void *ctx, const struct chunk *chunk, void *slot)

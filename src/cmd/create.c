@@ -273,8 +273,8 @@ static bool add(void *ctx, const struct chunk *chunk, void *slot)
     struct err err;
     size_t done;
     (void)chunk;
-    if (o->part.failed || filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known,
-                                           o->keys.n, &done, &err))
+    if (filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known, o->keys.n, &done,
+                         &err))
         return true;
     say_error("%s:%" PRIu64 ": %s", tally_where(t), t->in_file + done + 1, err.text);
     c->feed.failed = true;

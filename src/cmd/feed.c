@@ -198,19 +198,6 @@ static void start_chunk(struct feed_part *part, const struct chunk *chunk)
     batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
 }
 
-void feed_again(struct feed_part *part, const struct chunk *chunk)
-{
-    struct batch *b = part->batch;
-    const char *record[BATCH_MAX + 1];
-    begin_part(part, b, part->is_given);
-    if (!part->is_given) {
-        start_chunk(part, chunk);
-        return;
-    }
-    memcpy(record, b->record, (b->n + 1) * sizeof *record);
-    part->is_taken = !batch_take(b, record, b->n);
-}
-
 /* The worker's batch, which is made when it is first needed. NULL: out of memory. */
 static struct batch *batch_of(struct feed *f, unsigned worker)
 {
@@ -238,12 +225,11 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
 }
 
-/* Without a batch, work was not called, and the slot still has the result of another chunk. */
 static bool commit_part(struct feed *f, const struct chunk *chunk, struct feed_part *part)
 {
-    if (f->commit != NULL && part->batch != NULL && !f->commit(f->ctx, chunk, part))
-        return false;
-    return !part->failed || say_failure(&part->err) || fail_run(f);
+    if (part->failed)
+        return say_failure(&part->err) || fail_run(f);
+    return f->commit == NULL || f->commit(f->ctx, chunk, part);
 }
 
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
@@ -261,7 +247,7 @@ static bool finish(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
     const struct feed_part *part = slot;
-    return part->batch == NULL || f->finish(f->ctx, chunk, slot);
+    return part->failed || f->finish(f->ctx, chunk, slot);
 }
 
 /* Reports the file and continues with the next, as grep does. */
@@ -369,7 +355,7 @@ static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
     begin_part(part, b, true);
     part->failed = !f->work(f->ctx, 0, &chunk, part, &part->err);
     bool go_on = commit_part(f, &chunk, part);
-    if (f->finish != NULL && !f->finish(f->ctx, &chunk, part))
+    if (f->finish != NULL && !finish(f, &chunk, part))
         go_on = false;
     if (go_on)
         tally_add(&f->tally, &part->tally);

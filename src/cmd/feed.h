@@ -103,7 +103,8 @@ void tally_report(const struct tally *t);
 /* What feed.c keeps for a chunk. */
 struct feed_part {
     struct chunk_tally tally;
-    bool failed; /* work failed; err says why */
+    bool failed; /* work failed, for the reason in err: the chunk is neither committed nor finished
+                  */
     struct err err;
     /* The rest is private. */
     struct batch *batch;
@@ -127,9 +128,8 @@ struct feed {
      * False fails the run; *err says why. */
     bool (*work)(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
                  struct err *err);
-    /* In input order, one at a time. Also called for a part that failed; its results before the
-     * failure are valid. False stops the run; to fail the run, the callback prints why and sets
-     * `failed`. NULL: nothing to do. */
+    /* In input order, one at a time. Not called if work failed. False stops the run; to fail the
+     * run, the callback prints why and sets `failed`. NULL: nothing to do. */
     bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
     /* For work that takes long after a commit, such as printing (finish in pump.h). False stops.
      * NULL: nothing to do. */
@@ -159,8 +159,5 @@ bool feed_skip_file(struct feed *f, const struct feed_part *part);
 /* In commit: if this chunk is of standard input, and that is a regular file, the next program that
  * reads it continues behind the first n records of the chunk. */
 void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n);
-
-/* Begins the chunk once more, if the way that keys are hashed has changed. */
-void feed_again(struct feed_part *part, const struct chunk *chunk);
 
 #endif

@@ -242,8 +242,7 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
 
-/* Sets *again if the answers are void. */
-static bool answer_chunk(struct query *q, const struct chunk *chunk, struct result *r, bool *again,
+static bool answer_chunk(struct query *q, const struct chunk *chunk, struct result *r,
                          struct err *err)
 {
     struct batch *b;
@@ -253,23 +252,7 @@ static bool answer_chunk(struct query *q, const struct chunk *chunk, struct resu
     bool ok = sources_begin(&q->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
-    return sources_end(&q->sources, ok, again, err);
-}
-
-/* A chunk is asked again if a filter is overwritten meanwhile, up to this number of tries. */
-enum { TRIES = 8 };
-
-static bool answer_by_one_file(struct query *q, const struct chunk *chunk, struct result *r,
-                               struct err *err)
-{
-    bool again;
-    for (int tries = 0; tries < TRIES; tries++) {
-        bool ok = answer_chunk(q, chunk, r, &again, err);
-        if (!again)
-            return ok;
-        feed_again(&r->part, chunk);
-    }
-    return fail(err, "a filter kept being overwritten while it was in use");
+    return sources_end(&q->sources, ok, err);
 }
 
 static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
@@ -278,7 +261,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct result *r = slot;
     (void)worker;
     r->out.secret = q->keyopt.rule.secret;
-    bool ok = answer_by_one_file(q, chunk, r, err);
+    bool ok = answer_chunk(q, chunk, r, err);
     if (ok && chunk->first_header && prints(q))
         ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
     return ok &&
@@ -310,8 +293,8 @@ static bool label_records(const struct query *q, struct output *labelled, const 
     const char *at = r->out.data, *end = r->out.data + r->out.len;
     for (size_t i = 0; i < r->n_labels && at < end; i++) {
         size_t len = r->labels[i].len;
-        bool last = i + 1 == r->n_labels;     /* a terminator may have been added */
-        if (last || len > (size_t)(end - at)) /* memory was lacking, which feed.c reports */
+        bool last = i + 1 == r->n_labels; /* a terminator may have been added */
+        if (last || len > (size_t)(end - at))
             len = (size_t)(end - at);
         if (!put_label(q, labelled, &r->labels[i], before) || !output_bytes(labelled, at, len))
             return false;

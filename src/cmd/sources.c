@@ -164,13 +164,12 @@ static bool any_replaced(const struct sources *s)
     return replaced;
 }
 
-/* After false, err is set unless the filters are unfit. */
 static bool all_intact(const struct sources *s, struct err *err)
 {
     bool intact = true;
     for (size_t i = 0; intact && i < s->n; i++)
         intact = store_check_intact(s->filter[i].now, err);
-    return intact && !s->unfit;
+    return intact;
 }
 
 /* Prints why the old filters stay in use, unless the last message gave the same reason. */
@@ -202,13 +201,13 @@ static void take_rule(struct sources *s, const struct key_rule *rule)
     s->keyopt->rule.bytes = rule->bytes;
 }
 
-/* Adopts the key preparation anew, with `looks` of the files that the names refer to now. The list
- * is then opened again, too. */
-static bool take_up(struct sources *s, bool looks, struct err *err)
+/* Adopts the key preparation of the files that the names refer to now. The list is opened again,
+ * too. */
+static bool take_up(struct sources *s, struct err *err)
 {
     struct keyopt keyopt = *s->keyopt;
-    bool ok = open_all(s, &keyopt, looks, err) && keeps_prep(s, &keyopt, err) &&
-              (!looks || s->list == NULL || open_list(s, &keyopt, err));
+    bool ok = open_all(s, &keyopt, true, err) && keeps_prep(s, &keyopt, err) &&
+              (s->list == NULL || open_list(s, &keyopt, err));
     if (ok)
         take_rule(s, &keyopt.rule);
     change(s, ok);
@@ -237,27 +236,13 @@ static bool follow(struct sources *s, struct err *err)
         return true;
     if (s->strict)
         return take_up_same(s, err);
-    if (take_up(s, true, err)) {
+    if (take_up(s, err)) {
         free(s->why);
         s->why = NULL;
     } else {
         say_kept(s, err);
     }
     return true;
-}
-
-/* A mapping of an overwritten file may be longer than the file: it must not be read. */
-static bool renew(struct sources *s, struct err *err)
-{
-    bool ok = true;
-    if (all_intact(s, err))
-        return true;
-    for (size_t i = 0; ok && i < s->n; i++)
-        if (store_is_overwritten(s->filter[i].now))
-            ok = !s->strict && store_renew(s->filter[i].now, err);
-    if (ok)
-        s->unfit = !take_up(s, false, err);
-    return ok && !s->unfit;
 }
 
 /* Picks up layers that were added or dropped. */
@@ -272,8 +257,7 @@ static bool refresh(struct sources *s, struct err *err)
 
 static bool is_current(const struct sources *s, bool looks)
 {
-    struct err ignored;
-    bool changed = !all_intact(s, &ignored) || (looks && any_replaced(s));
+    bool changed = looks && any_replaced(s);
     for (size_t i = 0; !changed && i < s->n; i++)
         changed = store_changed(s->filter[i].now);
     return !changed;
@@ -292,12 +276,14 @@ enum { MUCH = 64 << 10 };
 
 bool sources_begin(struct sources *s, size_t len, struct err *err)
 {
-    bool looks = s->follows && (s->strict || is_time(s)), ok = true;
+    bool looks = s->follows && (s->strict || is_time(s));
     pthread_rwlock_rdlock(&s->lock);
-    if (!is_current(s, looks)) {
+    /* A mapping of an overwritten file may be longer than the file: it must not be read. */
+    bool ok = all_intact(s, err);
+    if (ok && !is_current(s, looks)) {
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_wrlock(&s->lock);
-        ok = (!looks || follow(s, err)) && renew(s, err) && refresh(s, err);
+        ok = (!looks || follow(s, err)) && refresh(s, err);
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_rdlock(&s->lock);
     }
@@ -306,20 +292,11 @@ bool sources_begin(struct sources *s, size_t len, struct err *err)
     return ok;
 }
 
-bool sources_end(struct sources *s, bool ok, bool *again, struct err *err)
+bool sources_end(struct sources *s, bool ok, struct err *err)
 {
-    struct err why;
-    bool intact = all_intact(s, &why);
+    bool intact = all_intact(s, err);
     pthread_rwlock_unlock(&s->lock);
-    *again = false;
-    if (intact)
-        return ok;
-    if (s->strict)
-        return fail(err, "%s", why.text);
-    pthread_rwlock_wrlock(&s->lock);
-    *again = renew(s, err);
-    pthread_rwlock_unlock(&s->lock);
-    return *again;
+    return intact && ok;
 }
 
 /* ---- Queries. */

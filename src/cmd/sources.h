@@ -9,7 +9,7 @@
  *     ... for each chunk, in any thread:
  *     ok = sources_begin(&s, chunk->len, &err)
  *     ok = ok && sources_query(&s, batch, &answers, &err)
- *     ok = sources_end(&s, ok, &again, &err)             // again: the answers are void; ask again
+ *     ok = sources_end(&s, ok, &err)                     // after a failure, the answers are void
  *     ...
  *     sources_close(&s);                                 // in any case
  */
@@ -50,7 +50,7 @@ struct sources {
     bool counts;           /* ... and its count; then there is one filter, a counted set */
     bool follows;          /* open files anew if they are replaced during the run */
     bool strict;        /* the answers of all chunks belong together: it is an error if a filter is
-                           overwritten, or replaced by one with another key preparation */
+                           replaced by one with another key preparation */
     bool warns_useless; /* warn about filters that are far too full (warn_useless) */
     struct store *sink; /* until sources_open: a filter for the same keys, which is not queried;
                            NULL: none */
@@ -60,7 +60,6 @@ struct sources {
     struct confirm *list; /* NULL: none */
     /* The rest is private. */
     pthread_rwlock_t lock; /* for reading: to query; for writing: to change what is open */
-    bool unfit;            /* what a filter was overwritten with cannot be used */
     atomic_bool many;      /* many keys are expected */
     atomic_ulong looked;   /* when names were last looked at, in milliseconds */
     struct err *why;       /* the last reason printed why a new filter cannot be used */
@@ -80,16 +79,15 @@ bool sources_add_first(struct sources *s, const char *path, struct store *open, 
 bool sources_open(struct sources *s, struct err *err);
 
 /* Call sources_begin before keys are prepared and queried, and sources_end afterwards, even after a
- * failure; it returns `ok` if no filter was overwritten meanwhile. Else it opens the filter anew
- * and sets *again: answers, failures and hashes since sources_begin are void. It fails if the file
- * cannot be used, and with `strict` always.
+ * failure; it returns `ok`, or fails if a filter was overwritten meanwhile. Then the answers since
+ * sources_begin are void.
  *
  * sources_begin picks up changes by other processes. `len`: of the chunk; before many keys, filters
  * are read ahead. With `follows`, it checks whether a name now refers to another file, and then
  * opens that: with `strict` at each call, else once a second. If a new file cannot be used, this is
  * an error with `strict`; else each new reason is printed once, and all old files stay in use. */
 bool sources_begin(struct sources *s, size_t len, struct err *err);
-bool sources_end(struct sources *s, bool ok, bool *again, struct err *err);
+bool sources_end(struct sources *s, bool ok, struct err *err);
 
 /* A key is present if any filter has it and the list, if there is one, has it too. */
 bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,

@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
 #include "store/check.h"
+#include "store/repair.h"
 
 struct verify {
     bool repair, progress;
@@ -17,8 +18,9 @@ struct verify {
 
 static const struct opt verify_opts[] = {
     {0, "repair", NULL,
-     "repair a file after a crash of the machine while keys were added: "
-     "recompute its checksums and mark it clean",
+     "after a crash of the machine or a failed sync while keys were added: make a sound file of "
+     "the "
+     "bits that are there",
      FLAG(struct verify, repair)},
     {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
      THREADS(struct verify, threads)},
@@ -46,17 +48,21 @@ static void report_damage(const char *path, const struct check *c)
 
 static void report_dirty(const char *path, const struct check *c)
 {
-    say_error("'%s' is dirty: since a crash of the machine or a failed sync, or in a copy that was "
-              "made while keys were added, %" PRIu64
-              " page%s not match, the first at offset %" PRIu64
-              "; if they are not damaged, --repair puts the file in order",
-              path, c->n, c->n == 1 ? " does" : "s do", c->offset);
+    char pages[120] = "";
+    if (c->n > 0)
+        snprintf(pages, sizeof pages,
+                 " %" PRIu64 " page%s not match, the first at offset %" PRIu64 ";", c->n,
+                 c->n == 1 ? " does" : "s do", c->offset);
+    say_error(
+        "'%s' is dirty since a crash of the machine or a failed sync, or was copied while keys "
+        "were added:%s --repair makes a sound file of the bits that are there",
+        path, pages);
 }
 
 static bool report(const char *path, const struct check *c)
 {
     const char *s = num_plural(c->unchecked);
-    if (c->n > 0) {
+    if (c->repairable || c->n > 0) {
         (c->repairable ? report_dirty : report_damage)(path, c);
         return false;
     }
@@ -75,46 +81,50 @@ static bool report(const char *path, const struct check *c)
     return true;
 }
 
-static void report_repair(const char *path, const struct check *c)
+static void report_repair(const struct repair *r)
 {
-    if (c->was_dirty || c->slot_repaired)
-        print_name(path);
-    if (c->was_dirty)
+    if (r->was_dirty || r->was_left || r->slot_was_damaged)
+        print_name(r->path);
+    if (r->was_dirty)
         printf("repaired: %" PRIu64 " page%s had changed since the checksums were made; add the "
                "keys of the interrupted run again\n",
-               c->differing, num_plural(c->differing));
-    else if (c->slot_repaired)
+               r->differing, num_plural(r->differing));
+    else if (r->was_left)
+        puts("repaired: a process was killed, or the machine crashed, while keys were added; add "
+             "the keys of that run again");
+    else if (r->slot_was_damaged)
         puts("repaired: a damaged copy of the header");
 }
 
-static bool repair_and_check(const struct verify *v, const char *path, struct check *c)
+static bool repair(const struct verify *v, const char *path)
 {
+    struct repair r = {.path = path, .threads = v->threads};
     struct err err;
-    bool ok = true;
-    if (c->repairs) {
-        progress_begin("repairing", v->progress, false);
-        ok = check_repair(c, &err);
-        progress_end();
-        if (ok)
-            report_repair(path, c);
-    }
-    if (ok) {
-        progress_begin("checking", v->progress, false);
-        ok = check_all(c, &err);
-        progress_end();
-    }
+    progress_begin("repairing", v->progress, false);
+    bool ok = repair_file(&r, &err);
+    progress_end();
+    if (ok)
+        report_repair(&r);
     return ok || say_failure(&err);
+}
+
+static bool check(const struct verify *v, const char *path)
+{
+    struct check c;
+    struct err err;
+    if (!check_open(&c, path, v->threads, &err))
+        return say_failure(&err);
+    progress_begin("checking", v->progress, false);
+    bool ok = check_all(&c, &err);
+    progress_end();
+    ok = ok ? report(path, &c) : say_failure(&err);
+    check_close(&c);
+    return ok;
 }
 
 static bool verify_file(const struct verify *v, const char *path)
 {
-    struct check c;
-    struct err err;
-    if (!check_open(&c, path, v->repair, v->threads, &err))
-        return say_failure(&err);
-    bool ok = repair_and_check(v, path, &c) && report(path, &c);
-    check_close(&c);
-    return ok;
+    return (!v->repair || repair(v, path)) && check(v, path);
 }
 
 static int run(int argc, char **argv)

@@ -4,21 +4,33 @@
 #include "base/say.h"
 #include "store/chain.h"
 
-static void unclean(const char *name, bool slot_damaged, bool needs_repair)
+static void slot_damaged(const char *name)
 {
-    if (slot_damaged)
-        say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", name);
-    if (needs_repair)
-        say_warning("'%s': the machine crashed or a sync failed while keys were added; the last "
-                    "of them may be missing, and 'seen verify --repair' makes the file clean",
-                    name);
+    say_warning("'%s': one of its two headers is damaged; 'seen verify' says more", name);
+}
+
+static void dirty(const char *name)
+{
+    say_warning("'%s': the machine crashed or a sync failed while keys were added; the last of "
+                "them may be missing, and no keys can be added before 'seen verify --repair'",
+                name);
+}
+
+void warn_slot(const struct store *s)
+{
+    struct facts facts;
+    store_describe(s, &facts);
+    if (facts.slot_damaged)
+        slot_damaged(s->name);
 }
 
 void warn_unclean(const struct store *s)
 {
     struct facts facts;
     store_describe(s, &facts);
-    unclean(s->name, facts.slot_damaged, facts.needs_repair);
+    warn_slot(s);
+    if (facts.needs_repair)
+        dirty(s->name);
 }
 
 void warn_disagreement(const char *name, double n_bits, double n_counted)
@@ -32,8 +44,8 @@ void warn_disagreement(const char *name, double n_bits, double n_counted)
 void warn_attached(const struct newfile *file, const char *path)
 {
     if (file->attached)
-        say_warning("'%s' was replaced while other processes were adding keys; they go on with the "
-                    "new file, which may lack their keys",
+        say_warning("'%s' was replaced while other processes were adding keys; they stop, and say "
+                    "that they must be run again",
                     path);
 }
 
@@ -66,7 +78,11 @@ void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n
 
 bool warn_inputs(const struct make *m, bool ok)
 {
-    for (unsigned i = 0; i < m->n_in; i++)
-        unclean(m->in[i].path, m->in[i].slot_damaged, m->in[i].header.state == STATE_DIRTY);
+    for (unsigned i = 0; i < m->n_in; i++) {
+        if (m->in[i].slot_damaged)
+            slot_damaged(m->in[i].path);
+        if (m->in[i].header.state == STATE_DIRTY)
+            dirty(m->in[i].path);
+    }
     return ok;
 }

@@ -9,6 +9,9 @@
 /* Warns if the filter was not left clean, or if one of its two headers is damaged. */
 void warn_unclean(const struct store *s);
 
+/* The same without the need of a repair: for adding, which is refused then. */
+void warn_slot(const struct store *s);
+
 /* Warns that the bits of the filter `name`, whose checksums hold, stand for another number of keys
  * than were counted. */
 void warn_disagreement(const char *name, double n_bits, double n_counted);

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "store/session.h"
+#include "store/format.h"
 
 __attribute__((format(printf, 3, 4))) static void note(struct check *c, uint64_t offset,
                                                        const char *fmt, ...)
@@ -57,8 +57,8 @@ static void check_slots(struct check *c)
         check_slot(c, FORMAT_SLOT_B);
     }
     if (c->health == FILTER_CLEAN)
-        check_zero(c, FORMAT_SESSION + (session_page_fits(&c->file) ? SESSION_USED : 0),
-                   FORMAT_FIRST_LAYER, "the session page of a clean file is not zero");
+        check_zero(c, FORMAT_SESSION, FORMAT_FIRST_LAYER,
+                   "the session page of a clean file is not zero");
 }
 
 /* Checks the padding, which nothing else reads, and the bitmap of touched pages, which only writers
@@ -131,8 +131,8 @@ static void check_once(struct check *c)
         check_layers(c);
     if (c->health == FILTER_CLEAN && c->n == 0)
         check_counters(c);
-    c->repairable =
-        c->health == FILTER_DIRTY && c->n == c->n_pages && session_is_uncertain(&c->file);
+    bool is_dirty = c->file.header.state == STATE_DIRTY;
+    c->repairable = c->n == c->n_pages && (is_dirty || (c->n > 0 && c->health == FILTER_DIRTY));
 }
 
 /* Findings are void if a writer came or went during the check. Then the check is repeated, up to
@@ -157,24 +157,10 @@ bool check_all(struct check *c, struct err *err)
                      : fail(err, "'%s' kept changing while it was checked", f->path);
 }
 
-bool check_repair(struct check *c, struct err *err)
-{
-    c->was_dirty = filter_health(&c->file) == FILTER_DIRTY;
-    c->slot_repaired = c->file.slot_damaged;
-    return session_repair(&c->file, c->threads, &c->differing, err);
-}
-
-bool check_open(struct check *c, const char *path, bool repair, unsigned threads, struct err *err)
+bool check_open(struct check *c, const char *path, unsigned threads, struct err *err)
 {
     c->threads = threads;
-    c->repairs = false;
-    if (!filter_open(&c->file, path, FILTER_READ, err))
-        return false;
-    if (!repair || is_immutable(c))
-        return true;
-    filter_close(&c->file);
-    c->repairs = true;
-    return filter_open(&c->file, path, FILTER_WRITE, err);
+    return filter_open(&c->file, path, FILTER_READ, err);
 }
 
 void check_close(struct check *c)

@@ -7,9 +7,10 @@
  *     filter_close(&f);
  *
  * Opening reads only the header. Each page is checked against its checksum when a query first needs
- * it, also beside writers; on a mismatch filter_query fails rather than reporting a key absent.
- * Only pages that a writer has marked as touched, and whose checksum has not been renewed since,
- * cannot be checked. A writer checks a page before it marks and changes it (session.h). If the
+ * it, and while others write at each use; on a mismatch filter_query fails rather than reporting a
+ * key absent. Only pages that a writer has marked as touched, and whose checksum has not been
+ * renewed since, cannot be checked. A writer checks a page before it marks and changes it
+ * (session.h). If the
  * mapped file shrinks or becomes unreadable while in use, the process ends with a message and
  * status 2.
  */
@@ -33,8 +34,8 @@ enum filter_mode {
 enum filter_health {
     FILTER_CLEAN,
     FILTER_WRITING, /* a live process is adding keys */
-    FILTER_DIRTY,   /* a process died while adding keys; no writer has come since, or the machine
-                       crashed, and a repair is needed */
+    FILTER_DIRTY,   /* a process died while adding keys, and no writer has come since; or a repair
+                       is needed */
 };
 
 struct filter {
@@ -52,6 +53,7 @@ struct filter {
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
+    uint64_t trusted_since; /* when a writer last forgot them, in nanoseconds */
 };
 
 /* Refuses a file to which standard output or standard error is redirected. */
@@ -89,8 +91,16 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 /* The same for one page. */
 bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
+/* For a writer, whose own changes hide those of others: checks pages again that were found sound
+ * some time ago, at their next use; and all that were used, at the end. */
+void filter_distrust(struct filter *f);
+bool filter_check_used(struct filter *f, struct err *err);
+
 /* Checks a page even if it was found to be sound before. */
 bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
+
+/* The same also for a page that writers have marked. */
+bool filter_check_fresh(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
 /* Hints the access pattern: many keys, with read-ahead (the default), or few keys, for which only
  * the pages they need are read. */
@@ -127,9 +137,10 @@ bool filter_check_intact(const struct filter *f, struct err *err);
  * The inode number stays the same. */
 bool filter_is_copied(const struct filter *f);
 
-/* Opens an overwritten file anew: header, mapping, all pages to be verified. On failure the filter
- * stays as it was. Not to be called during queries of the same struct filter. */
-bool filter_renew(struct filter *f, struct err *err);
+/* The id of a file that takes the place of this one and has all its keys: a hash of the id and of
+ * the state, which no other file shares, nor an earlier or later state of this one. By it writers
+ * of the old file know the new one. Called with the turn lock held. */
+void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id]);
 
 /* The bytes of a page of a layer, and their number. */
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);

@@ -27,7 +27,9 @@ enum {
     FORMAT_SUM = LAYER_SUM,
     FORMAT_SLOT_A = 0,
     FORMAT_SLOT_B = FORMAT_PAGE,
-    FORMAT_SESSION = 2 * FORMAT_PAGE, /* the session page (session.h) */
+    FORMAT_SESSION = 2 * FORMAT_PAGE, /* the session page (session.h), with two fields ... */
+    FORMAT_TURN = 8,
+    FORMAT_STALE = 12, /* ... that readers look at (filter.c) */
     FORMAT_FIRST_LAYER = 3 * FORMAT_PAGE,
     FORMAT_MAX_LAYERS = 29, /* 256 + 29 * 128 bytes of header + 8 of checksum fit in a page */
     FORMAT_MAX_HEADER = FORMAT_PAGE,

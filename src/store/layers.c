@@ -18,6 +18,8 @@ static void prefetch(const struct layers *l, struct hashes keys, size_t n)
     }
 }
 
+/* Pages that change in place are verified behind the query: what it has read was sound. A query of
+ * the others follows what it reads, so they are verified first. */
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err)
 {
@@ -28,9 +30,12 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
         const struct layer *layer = &l->header->layers[i];
         if (layer->is_void)
             continue;
-        if (verify != NULL && !verify(ctx, i, keys, n, err))
+        bool first = verify != NULL && !layer_takes_keys(layer);
+        if (first && !verify(ctx, i, keys, n, err))
             return false;
         layer->kind->query(layer, l->data[i], keys, n, present);
+        if (verify != NULL && !first && !verify(ctx, i, keys, n, err))
+            return false;
     }
     return true;
 }

@@ -113,6 +113,16 @@ void make_close(struct make *m)
     free(m->source);
 }
 
+/* Begins the header of a result that has the keys of all inputs. If it replaces an input, writers
+ * of that file go on with it. */
+static void begin_header(struct make *m)
+{
+    header_begin_like(&m->header, &m->in[0].header, m->reproducible);
+    for (unsigned i = 0; i < m->n_in && !m->intersects && !m->reproducible; i++)
+        if (newfile_replaces(&m->file, m->in[i].fd))
+            filter_successor_id(&m->in[i], m->header.id);
+}
+
 static void add_source(struct make *m, const struct filter *f, unsigned i, unsigned to)
 {
     m->source[m->n_sources++] = (struct make_source){&f->header.layers[i], f->data[i], to};
@@ -349,7 +359,7 @@ static void union_header(struct make *m)
     unsigned n = h->n_layers;
     double absent = 1;
     memcpy(from, h->layers, sizeof from);
-    header_begin_like(h, &m->in[0].header, m->reproducible);
+    begin_header(m);
     for (unsigned i = 1; i < m->n_in; i++)
         header_join_keys(h, &m->in[i].header);
     if (m->intersects && m->n_in > 1)
@@ -496,7 +506,7 @@ static void fold_header(struct fold *f)
 {
     const struct header *from = &f->m->in[0].header;
     struct header *h = &f->m->header;
-    header_begin_like(h, from, f->m->reproducible);
+    begin_header(f->m);
     h->policy = from->policy;
     h->fpr_design = f->p;
     h->counters = from->counters;
@@ -628,7 +638,7 @@ static bool drop(struct make *m, double p, struct err *err)
                     m->in[0].path, num_show_fpr(had, from->fpr_design), num_show_fpr(wanted, p));
     if (!from->layers[0].kind->sizing->check_fpr(p, err))
         return false;
-    header_begin_like(h, from, m->reproducible);
+    begin_header(m);
     h->counters = from->counters;
     h->made = from->made;
     h->n_layers = from->n_layers;

@@ -57,10 +57,9 @@ static bool get_layers(struct memory *m, const struct header *h, struct err *err
     return true;
 }
 
-static bool lock(void *place, bool *replaced, struct err *err)
+static bool lock(void *place, struct err *err)
 {
     (void)place, (void)err;
-    *replaced = false;
     return true;
 }
 

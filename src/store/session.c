@@ -9,21 +9,14 @@
  * a header before the next one is written to the other slot. Changes in between (counters, touched
  * bitmap) are in the mapping only, shared by all processes. They survive the death of a process; of
  * a crash of the machine, any of them.
- *
- * After a failed sync, the kernel regards the pages as written although they are not. It reports
- * the error once to each open descriptor, and a later sync succeeds without writing them. So the
- * process remembers the failure (s->broken) and notes it in the session page, so that nobody makes
- * the file clean. Data that must be on disk for certain is stored once more (write_again), so that
- * the kernel writes it.
  */
 #include "store/session.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,26 +25,21 @@
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "base/sig.h"
-#include "keys/xxh3.h"
-#include "kind/layout.h"
 #include "store/chain.h"
 #include "store/header.h"
 #include "store/lock.h"
 
-/* Offsets in the session page. It is filled before the mark WRITING is written, and emptied after
- * the mark CLEAN: so while it is zero, no bits change, and after a kill it is there. */
+/* Offsets in the session page. It is filled after the mark WRITING is on disk, and emptied before
+ * the mark CLEAN is written: in a clean file it is zero. */
 enum {
-    PAGE_STAMP = 0,   /* of the machine's boot and of the file (stamp): never 0 */
-    PAGE_IN_TURN = 8, /* a writer is between session_lock and session_unlock, or died there */
+    PAGE_STAMP = 0,            /* random: tells this session from others. Not 0 */
+    PAGE_TURN = FORMAT_TURN,   /* counts up; odd: a writer is in a turn, or died there */
+    PAGE_STALE = FORMAT_STALE, /* 1: marked pages have old checksums also between turns */
     PAGE_RECORDS = 16,
     PAGE_KEYS_ADDED = 24,
-    PAGE_SYNC = 32, /* SYNC_FAILED: some writer's sync has, in this session */
-    PAGE_USED = SESSION_USED,
+    PAGE_SYNC_FAILED = 32, /* 1: some writer's sync has, in this session */
+    PAGE_USED = 36,
 };
-
-/* A process may be killed when its sync has failed, before it can say so. So the last writer says
- * beforehand that all pages may have to be written again. */
-enum { SYNC_FAILED = 1, SYNC_CLOSING = 2 };
 
 /* Locks the session byte exclusively if nobody else holds it; *alone tells whether. */
 static bool try_alone(const struct filter *f, bool *alone, struct err *err)
@@ -63,67 +51,20 @@ static bool try_alone(const struct filter *f, bool *alone, struct err *err)
 
 /* Header and session page. */
 
-static uint8_t *session_page(const struct filter *f)
+static uint8_t *page_of(const struct filter *f)
 {
     return f->map + FORMAT_SESSION;
-}
-
-static bool page_in_use(const struct filter *f)
-{
-    static const uint8_t zero[PAGE_USED];
-    return memcmp(session_page(f), zero, sizeof zero) != 0;
 }
 
 /* May pages that the kernel regards as written be missing on disk? */
 static bool sync_has_failed(const struct filter *f)
 {
-    return session_page(f)[PAGE_SYNC] == SYNC_FAILED;
+    return page_of(f)[PAGE_SYNC_FAILED] == 1;
 }
 
-/* Identifies this boot of the machine and this file: a hash of the boot id, device and inode. 0 if
- * the boot id cannot be read. */
-static uint64_t stamp(const struct filter *f)
+static bool is_stale(const struct filter *f)
 {
-    enum { BOOT_ID = 36 };
-    uint8_t name[BOOT_ID + 16];
-    struct stat st;
-    size_t got = 0;
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && disk_read(fd, name, BOOT_ID, 0, &got) && got == BOOT_ID &&
-              fstat(f->fd, &st) == 0;
-    if (fd >= 0)
-        close(fd);
-    if (!ok)
-        return 0;
-    put_le64(name + BOOT_ID, (uint64_t)st.st_dev);
-    put_le64(name + BOOT_ID + 8, (uint64_t)st.st_ino);
-    return xxh3_bytes(name, sizeof name, 0);
-}
-
-/* Is all that writers have stored in the mapping still there? So it is if the session began in this
- * boot, in this file, and no sync has failed in it. */
-static bool is_intact(const struct filter *f)
-{
-    uint64_t now = stamp(f);
-    return now != 0 && now == get_le64(session_page(f) + PAGE_STAMP) && !sync_has_failed(f);
-}
-
-bool session_page_fits(const struct filter *f)
-{
-    uint8_t want[PAGE_USED];
-    const struct counters *c = &f->header.counters;
-    if (!page_in_use(f))
-        return true;
-    memcpy(want, session_page(f), sizeof want);
-    put_le32(want + PAGE_IN_TURN, 0);
-    put_le64(want + PAGE_RECORDS, c->records);
-    put_le64(want + PAGE_KEYS_ADDED, c->keys_added);
-    return get_le64(want + PAGE_STAMP) != 0 && memcmp(want, session_page(f), sizeof want) == 0;
-}
-
-bool session_is_uncertain(const struct filter *f)
-{
-    return f->header.state == STATE_DIRTY || (f->header.state == STATE_WRITING && !is_intact(f));
+    return page_of(f)[PAGE_STALE] != 0;
 }
 
 static uint64_t slot_of(uint64_t epoch)
@@ -131,22 +72,13 @@ static uint64_t slot_of(uint64_t epoch)
     return epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
 }
 
-/* Stores a byte of the mapping unchanged, so that the kernel writes its page. Atomic, because other
- * processes may change bits of it, and because a compiler must not omit the store. */
-static void write_again(uint8_t *at)
-{
-    uint8_t now = __atomic_load_n(at, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(at, &now, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-}
-
 static bool sync_file(struct session *s, struct err *err)
 {
     if (disk_sync(s->filter->fd, s->filter->path, err))
         return true;
     s->broken = true;
-    if (page_in_use(s->filter))
-        session_page(s->filter)[PAGE_SYNC] = SYNC_FAILED;
+    if (s->filter->header.state == STATE_WRITING)
+        page_of(s->filter)[PAGE_SYNC_FAILED] = 1;
     return false;
 }
 
@@ -162,7 +94,6 @@ static bool sync_header(struct session *s, struct err *err)
     uint8_t *slot = f->map + slot_of(epoch), *other = f->map + slot_of(epoch + 1);
     if (!format_decode(slot, FORMAT_PAGE, &in_slot, &ignored) || in_slot.epoch != epoch)
         memcpy(slot, other, FORMAT_PAGE);
-    write_again(slot);
     if (!sync_file(s, err))
         return false;
     s->epoch_on_disk = epoch;
@@ -220,15 +151,16 @@ static void page_barrier(void)
 
 static void mark_in_turn(struct session *s, bool on)
 {
+    uint8_t *turn = page_of(s->filter) + PAGE_TURN;
     page_barrier();
-    session_page(s->filter)[PAGE_IN_TURN] = on;
+    put_le32(turn, (get_le32(turn) | 1) + (on ? 0 : 1));
     page_barrier();
     s->in_turn = on;
 }
 
 static void store_counters(const struct filter *f, const struct counters *c)
 {
-    uint8_t *p = session_page(f);
+    uint8_t *p = page_of(f);
     put_le64(p + PAGE_RECORDS, c->records);
     put_le64(p + PAGE_KEYS_ADDED, c->keys_added);
 }
@@ -238,14 +170,13 @@ static void load_counters(struct session *s)
 {
     const struct filter *f = s->filter;
     struct counters *c = &s->counters;
-    const uint8_t *p = session_page(f);
+    const uint8_t *p = page_of(f);
     c->records = s->records = get_le64(p + PAGE_RECORDS);
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
-    if (session_page(f)[PAGE_IN_TURN]) {
+    if (get_le32(p + PAGE_TURN) % 2 != 0) {
         const struct layers layers = filter_layers(f);
         chain_recount(&layers, parallel_cpus(), c);
-        if (!s->in_turn && s->found == END_NONE)
-            s->found = END_KILLED;
+        s->found_dead |= !s->in_turn;
     }
 }
 
@@ -254,36 +185,32 @@ static void load_counters(struct session *s)
  * records does not go back. */
 static bool is_unbroken(const struct session *s, struct err *err)
 {
-    const uint8_t *p = session_page(s->filter);
+    const uint8_t *p = page_of(s->filter);
     bool has_grown = get_le64(p + PAGE_RECORDS) - s->records <= INT64_MAX;
     return (get_le64(p + PAGE_STAMP) == s->stamp && has_grown) ||
            fail(err, "'%s' was overwritten while it was in use", s->filter->path);
 }
 
-static void start_page(struct session *s)
+static void fill_page(struct session *s, uint64_t stamp)
 {
-    const struct filter *f = s->filter;
-    uint64_t now = stamp(f);
-    store_counters(f, &s->counters);
+    uint8_t *p = page_of(s->filter);
+    store_counters(s->filter, &s->counters);
     s->records = s->counters.records;
-    put_le64(session_page(f) + PAGE_STAMP, now != 0 ? now : 1);
-    put_le32(session_page(f) + PAGE_SYNC, 0);
+    put_le64(p + PAGE_STAMP, stamp);
     mark_in_turn(s, false);
 }
 
-/* Ending a session. */
+/* ---- Ending a session. */
 
-static bool renew_sum(const struct filter *f, unsigned layer, uint64_t page)
+static void renew_sum(const struct filter *f, unsigned layer, uint64_t page)
 {
     const struct layer *l = &f->header.layers[layer];
     size_t len;
     const uint8_t *data = filter_page(f, layer, page, &len);
     uint32_t sum = layer_page_sum(format_layer_seed(&f->header, l), page, data, len);
     uint8_t *stored = f->map + l->sums_off + FORMAT_SUM * page;
-    if (get_le32(stored) == sum)
-        return false;
-    put_le32(stored, sum);
-    return true;
+    if (get_le32(stored) != sum)
+        put_le32(stored, sum);
 }
 
 static uint64_t touched_bytes(const struct layer *layer)
@@ -291,39 +218,38 @@ static uint64_t touched_bytes(const struct layer *layer)
     return (layer_pages(layer) + 7) / 8;
 }
 
-/* Renews the checksums of the touched pages, and only then clears the bitmap: readers look at it
- * when a checksum does not match (filter.c). Returns how many checksums did not match. `again`: the
- * pages may only seem to be on disk. */
-static uint64_t renew_touched(const struct filter *f, unsigned layer, bool again)
+/* Only nonzero bytes are cleared, so that untouched pages of the bitmap stay clean. */
+static void clear_marks(const struct filter *f)
 {
-    uint64_t differing = 0;
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *l = &f->header.layers[i];
+        uint8_t *touched = f->map + l->touched_off;
+        uint64_t bytes = l->touched_off == 0 ? 0 : touched_bytes(l);
+        for (uint64_t at = 0; at < bytes; at++)
+            if (touched[at] != 0)
+                touched[at] = 0;
+    }
+}
+
+static void renew_layer(const struct filter *f, unsigned layer)
+{
     const struct layer *l = &f->header.layers[layer];
-    uint8_t *touched = f->map + l->touched_off;
+    const uint8_t *touched = f->map + l->touched_off;
     uint64_t bytes = l->touched_off == 0 ? 0 : touched_bytes(l);
     for (uint64_t i = 0; i < bytes; i++)
         for (unsigned bit = 0; touched[i] >> bit != 0; bit++)
-            if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l)) {
-                differing += renew_sum(f, layer, i * 8 + bit);
-                if (again)
-                    write_again(f->data[layer] + (i * 8 + bit) * LAYER_PAGE);
-            }
-    page_barrier();
-    /* Only nonzero bytes are cleared, so that untouched pages of the bitmap stay clean. */
-    for (uint64_t i = 0; i < bytes; i++)
-        if (touched[i] != 0)
-            touched[i] = 0;
-    return differing;
+            if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
+                renew_sum(f, layer, i * 8 + bit);
 }
 
-static uint64_t renew_all_touched(const struct filter *f, bool again)
+/* Renews the checksums of the touched pages, and only then clears the marks: readers look at them
+ * when a checksum does not match (filter.c). */
+static void renew_touched(const struct filter *f)
 {
-    uint64_t differing = 0;
-    if (!sync_has_failed(f))
-        session_page(f)[PAGE_SYNC] = SYNC_CLOSING;
-    page_barrier();
     for (unsigned i = 0; i < f->header.n_layers; i++)
-        differing += renew_touched(f, i, again);
-    return differing;
+        renew_layer(f, i);
+    page_barrier();
+    clear_marks(f);
 }
 
 /* Ends the session, once the checksums of all touched pages are renewed: marks the file clean, or
@@ -334,149 +260,108 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     struct header next = f->header;
     next.state = state;
     next.counters = s->counters;
-    store_counters(f, &next.counters);
-    if (!sync_header(s, err) || !publish(s, next, false, err))
-        return false;
-    memset(session_page(f), 0, PAGE_USED);
-    if (!sync)
-        return true;
-    if (!sync_file(s, err))
-        return false;
-    s->epoch_on_disk = f->header.epoch;
-    return true;
-}
-
-/* A dirty file stays dirty until its repair. */
-static bool make_clean(struct session *s, bool sync, struct err *err)
-{
-    renew_all_touched(s->filter, false);
-    return close_file(s, s->filter->header.state == STATE_DIRTY ? STATE_DIRTY : STATE_CLEAN, sync,
-                      err);
-}
-
-enum { RENEW_BLOCK = 256 }; /* pages a thread takes at a time */
-
-struct renewal {
-    const struct filter *f;
-    bool accept; /* renew the checksums of all pages */
-    unsigned layer;
-    _Atomic uint64_t differing;
-};
-
-static void renew_block(void *ctx, unsigned worker, uint64_t block)
-{
-    struct renewal *r = ctx;
-    const struct layer *l = &r->f->header.layers[r->layer];
-    uint64_t pages = layer_pages(l);
-    uint64_t end = (block + 1) * RENEW_BLOCK, differing = 0;
-    (void)worker;
-    for (uint64_t page = block * RENEW_BLOCK; page < pages && page < end; page++) {
-        uint8_t *data = r->f->data[r->layer] + page * LAYER_PAGE;
-        differing += r->accept && renew_sum(r->f, r->layer, page);
-        /* A zero page never held a bit, and may be a hole. */
-        if (!layout_is_sparse(l) || !bytes_zero(data, layer_page_len(l, page)))
-            write_again(data);
-        write_again(r->f->map + l->sums_off + page * FORMAT_SUM);
-    }
-    atomic_fetch_add(&r->differing, differing);
-}
-
-/* Writes all pages again, because it is unknown which of them are on disk. With `accept`, also
- * renews all checksums, and returns how many did not match. */
-static uint64_t write_all(const struct filter *f, unsigned threads, bool accept)
-{
-    struct renewal r = {.f = f, .accept = accept};
-    for (r.layer = 0; r.layer < f->header.n_layers; r.layer++) {
-        const struct layer *l = &f->header.layers[r.layer];
-        uint64_t pages = layer_pages(l);
-        parallel_for(threads, pages / RENEW_BLOCK + (pages % RENEW_BLOCK != 0), renew_block, &r);
-        for (uint64_t at = 0; l->touched_off != 0 && at < touched_bytes(l); at += FORMAT_PAGE)
-            write_again(f->map + l->touched_off + at);
-    }
-    return r.differing;
+    page_barrier();
+    memset(page_of(f), 0, PAGE_USED);
+    return sync_header(s, err) && publish(s, next, sync, err);
 }
 
 /* Ends a session of which no writer is alive. If they were killed, all that they stored is there,
  * so this does what the last of them would have done. If the machine crashed, marks of touched
- * pages may be lost: a page that neither matches nor is marked makes the file dirty. Pages whose
- * sync may have failed are written again. */
-static bool recover(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
-{
-    struct filter *f = s->filter;
-    bool is_dirty = f->header.state == STATE_DIRTY, intact = is_intact(f);
-    bool again = session_page(f)[PAGE_SYNC] != 0 || (is_dirty && !intact);
-    const struct layers layers = filter_layers(f);
-    s->found = sync_has_failed(f) ? END_FAILED : intact ? END_KILLED : END_CRASHED;
-    *differing += renew_all_touched(f, true);
-    if (again)
-        write_all(f, threads, false);
-    if (intact) {
-        load_counters(s);
-    } else {
-        uint64_t unchecked;
-        s->counters = f->header.counters;
-        chain_recount(&layers, threads, &s->counters);
-        is_dirty = filter_check_pages(f, threads, &unchecked, NULL, NULL) > 0;
-    }
-    return close_file(s, is_dirty ? STATE_DIRTY : STATE_CLEAN, true, err);
-}
-
-/* Called with the turn lock held: ends the session of writers that are all dead. */
-static bool recover_if_left(struct session *s, unsigned threads, uint64_t *differing,
-                            struct err *err)
+ * pages may be lost; if the file was copied beside a writer, pages may be. So all pages are looked
+ * at: one that neither matches nor is marked makes the file dirty, as a failed sync does. */
+static bool recover(struct session *s, unsigned threads, struct err *err)
 {
     const struct filter *f = s->filter;
-    bool others, is_open = f->header.state == STATE_WRITING || page_in_use(f);
-    if (!is_open)
-        return true;
-    if (!lock_others(f->fd, &others))
-        return fail_errno(err, "cannot lock '%s'", f->path);
-    return others || recover(s, threads, differing, err);
+    const struct layers layers = filter_layers(f);
+    uint64_t unchecked;
+    bool failed = sync_has_failed(f);
+    s->found_dead = true;
+    s->counters = f->header.counters;
+    chain_recount(&layers, threads, &s->counters);
+    renew_touched(f);
+    bool sound = !failed && filter_check_pages(f, threads, &unchecked, NULL, NULL) == 0;
+    return close_file(s, sound ? STATE_CLEAN : STATE_DIRTY, true, err);
 }
 
-/* Called with the turn lock held: begins a session, or joins one that has lost the mark WRITING
- * with a header slot, or has it. */
-static bool begin_or_join(struct session *s, struct err *err)
+/* Called with the turn lock held: ends the session of writers that are all dead. *others: some are
+ * alive. */
+static bool recover_if_left(struct session *s, unsigned threads, bool *others, struct err *err)
+{
+    const struct filter *f = s->filter;
+    if (!lock_others(f->fd, others))
+        return fail_errno(err, "cannot lock '%s'", f->path);
+    if (*others && f->header.state == STATE_CLEAN)
+        return fail(err, "'%s' is damaged: its header was lost while keys were added", f->path);
+    return *others || f->header.state != STATE_WRITING || recover(s, threads, err);
+}
+
+static bool check_not_dirty(const struct filter *f, struct err *err)
+{
+    bool fails = f->header.state == STATE_WRITING && sync_has_failed(f);
+    return (f->header.state != STATE_DIRTY && !fails) ||
+           fail(err,
+                "'%s' is dirty since a crash of the machine or a failed sync: 'seen verify "
+                "--repair' makes a sound file of it",
+                f->path);
+}
+
+/* Called with the turn lock held: begins a session in a clean file. */
+static bool start(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
-    bool is_open = page_in_use(f);
-    if (is_open)
-        load_counters(s);
-    else
-        s->counters = f->header.counters;
-    if (!is_open)
-        start_page(s);
-    return f->header.state != STATE_CLEAN || publish_state(s, STATE_WRITING, err);
+    uint64_t stamp;
+    s->counters = f->header.counters;
+    if (getrandom(&stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp)
+        return fail_errno(err, "cannot get random numbers");
+    /* Nothing checks the marks and the session page of a clean file: they may be damaged. */
+    clear_marks(f);
+    memset(page_of(f), 0, FORMAT_PAGE);
+    if (!publish_state(s, STATE_WRITING, err))
+        return false;
+    fill_page(s, stamp | 1);
+    return true;
 }
 
 /* Called with the turn lock held: prepares the file for changes of bits. */
 static bool enter(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
-    uint64_t ignored = 0;
+    bool others;
     /* Held from before the mark is set until it is removed: filter_health relies on that. */
     if (!lock_try(f->fd, F_RDLCK, LOCK_SESSION))
         return fail_errno(err, "cannot lock '%s'", f->path);
-    s->entered = filter_reload(f, err) && recover_if_left(s, parallel_cpus(), &ignored, err) &&
-                 begin_or_join(s, err);
-    if (s->entered)
-        s->stamp = get_le64(session_page(f) + PAGE_STAMP);
-    return s->entered;
+    if (!filter_reload(f, err) || !recover_if_left(s, parallel_cpus(), &others, err) ||
+        !check_not_dirty(f, err))
+        return false;
+    if (others)
+        load_counters(s);
+    else if (!start(s, err))
+        return false;
+    s->entered = true;
+    s->stamp = get_le64(page_of(f) + PAGE_STAMP);
+    return true;
 }
 
-/* Is the open file still the one under its name? */
-static bool is_current(const struct filter *f, bool *current, struct err *err)
+/* The file that has the name now. */
+enum named { NAMED_THIS, NAMED_OTHER, NAMED_NONE };
+
+static bool look_at_name(const struct filter *f, enum named *which, struct err *err)
 {
     struct stat held, named;
     if (fstat(f->fd, &held) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
-    if (stat(f->path, &named) != 0)
+    *which = NAMED_NONE;
+    if (stat(f->path, &named) == 0)
+        *which =
+            held.st_dev == named.st_dev && held.st_ino == named.st_ino ? NAMED_THIS : NAMED_OTHER;
+    else if (errno != ENOENT)
         return fail_errno(err, "cannot continue with '%s'", f->path);
-    *current = held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+    else if (held.st_nlink == 0)
+        return fail(err, "'%s' was removed while keys were added", f->path);
     return true;
 }
 
-/* Leaving. */
+/* ---- Leaving. */
 
 static bool relock(struct session *s, struct err *err)
 {
@@ -492,9 +377,7 @@ static void unlock(struct session *s)
     s->locked = false;
 }
 
-/* Must this writer end the session? If so, it now holds the session byte exclusively. After a
- * failed sync the file keeps the mark WRITING, although no writer is left. A writer whose sync
- * failed notes that before it leaves, so this is looked at last. */
+/* Must this writer end the session? If so, it now holds the session byte exclusively. */
 static bool is_last(struct session *s, bool *last, struct err *err)
 {
     struct filter *f = s->filter;
@@ -502,10 +385,7 @@ static bool is_last(struct session *s, bool *last, struct err *err)
     if (!filter_reload(f, err) || !is_unbroken(s, err))
         return false;
     load_counters(s);
-    if (!try_alone(f, last, err))
-        return false;
-    *last = *last && !sync_has_failed(f);
-    return true;
+    return try_alone(f, last, err);
 }
 
 /* Releases the turn lock during a sync. The session byte stays held, shared, until the sync ends:
@@ -527,20 +407,62 @@ static bool sync_aside(struct session *s, struct err *err)
  * under the lock, so that nobody waits long. */
 enum { SYNC_ASIDE = 1024 };
 
+static bool not_synced(const struct session *s, struct err *err)
+{
+    return fail(err, "'%s' could not be synced", s->filter->path);
+}
+
+/* After a failed sync it is unknown what is on disk: the last writer marks the file dirty. */
+static bool end_session(struct session *s, bool sync, struct err *err)
+{
+    struct err why;
+    renew_touched(s->filter);
+    if (!sync_has_failed(s->filter))
+        return close_file(s, STATE_CLEAN, sync, err);
+    close_file(s, STATE_DIRTY, true, &why);
+    return not_synced(s, err);
+}
+
 /* Called with the turn lock held; releases it. */
 static bool leave(struct session *s, bool sync, struct err *err)
 {
-    bool last = false;
-    bool ok = !s->broken ? is_last(s, &last, err)
-                         : fail(err, "'%s' could not be synced", s->filter->path);
-    if (ok && (last ? s->n_touched > SYNC_ASIDE : sync))
-        ok = sync_aside(s, err) && is_last(s, &last, err);
+    struct err damage, why;
+    bool last, synced = !s->broken || not_synced(s, &why);
+    bool ok = is_last(s, &last, err);
+    bool sound = !ok || filter_check_used(s->filter, &damage);
+    if (ok && synced && (last ? s->n_touched > SYNC_ASIDE : sync)) {
+        synced = sync_aside(s, &why);
+        if (!s->locked)
+            *err = why;
+        ok = s->locked && is_last(s, &last, err);
+    }
     if (ok && last)
-        ok = make_clean(s, sync, err);
+        ok = end_session(s, sync, err);
+    if (ok && (!synced || !sound)) {
+        *err = sound ? why : damage;
+        ok = false;
+    }
     lock_try(s->filter->fd, F_UNLCK, LOCK_SESSION);
     s->entered = false;
     unlock(s);
     return ok;
+}
+
+/* Another file has the name. A writer that has relied on the old one goes on only with a file that
+ * was made from all its keys. */
+static bool check_successor(const struct session *s, const struct header *now, struct err *err)
+{
+    struct err what;
+    uint8_t id[sizeof now->id];
+    filter_successor_id(s->filter, id);
+    if (memcmp(id, now->id, sizeof id) == 0)
+        return true;
+    if (s->acted)
+        return fail(err, "'%s' was replaced while keys were added: run this again",
+                    s->filter->path);
+    return header_same_keys(&s->filter->header, now, &what) ||
+           fail(err, "'%s' was replaced by a filter that differs in %s", s->filter->path,
+                what.text);
 }
 
 /* Continues with the file that has the name now. Leaves the old file properly first: it may still
@@ -548,34 +470,32 @@ static bool leave(struct session *s, bool sync, struct err *err)
 static bool move_on(struct session *s, struct err *err)
 {
     struct filter now;
-    struct err what;
     if (!filter_open(&now, s->filter->path, FILTER_WRITE, err))
         return false;
-    if (!header_same_keys(&s->filter->header, &now.header, &what)) {
+    if (!check_successor(s, &now.header, err) || (s->entered && !leave(s, true, err))) {
         filter_close(&now);
-        return fail(err, "'%s' was replaced by a filter that differs in %s", s->filter->path,
-                    what.text);
+        return false;
     }
-    if (s->entered)
-        leave(s, true, &what);
     filter_close(s->filter);
     *s->filter = now;
-    *s = (struct session){.filter = s->filter, .replaced = true};
+    *s = (struct session){.filter = s->filter, .acted = s->acted};
     return true;
 }
 
 static bool lock_current(struct session *s, struct err *err)
 {
     for (;;) {
-        bool current = false;
+        enum named which;
         if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_TURN, true))
             return sig_caught() ? fail(err, "interrupted while waiting for '%s'", s->filter->path)
                                 : fail_errno(err, "cannot lock '%s'", s->filter->path);
         s->locked = true;
-        if (!is_current(s->filter, &current, err))
+        if (!look_at_name(s->filter, &which, err))
             return false;
-        if (current)
+        if (which == NAMED_THIS)
             return true;
+        if (which == NAMED_NONE)
+            return fail(err, "cannot continue with '%s': it has lost its name", s->filter->path);
         if (!move_on(s, err))
             return false;
     }
@@ -591,6 +511,15 @@ static bool give_up(struct session *s)
     return false;
 }
 
+/* A writer that died in its turn has not renewed checksums. */
+static void begin_turn(struct session *s)
+{
+    uint8_t *p = page_of(s->filter);
+    if (get_le32(p + PAGE_TURN) % 2 != 0)
+        p[PAGE_STALE] = 1;
+    mark_in_turn(s, true);
+}
+
 bool session_begin(struct session *s, struct filter *f, struct err *err)
 {
     *s = (struct session){.filter = f};
@@ -603,37 +532,40 @@ bool session_begin(struct session *s, struct filter *f, struct err *err)
 bool session_lock(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
-    s->replaced = false;
     if (!lock_current(s, err))
         return give_up(s);
     if (!s->entered) {
         if (!enter(s, err))
             return give_up(s);
-    } else if (!filter_refresh(f, err) || !is_unbroken(s, err) || !begin_or_join(s, err)) {
+    } else if (!filter_refresh(f, err) || !is_unbroken(s, err) || !check_not_dirty(f, err)) {
         return give_up(s);
+    } else {
+        load_counters(s);
     }
-    mark_in_turn(s, true);
+    filter_distrust(f);
+    s->acted = true;
+    begin_turn(s);
     return true;
 }
 
 bool session_hold(struct session *s, struct filter *f, struct err *err)
 {
-    uint64_t ignored = 0;
+    bool others;
     *s = (struct session){.filter = f};
     if (!lock_current(s, err) || !filter_reload(s->filter, err) ||
-        !recover_if_left(s, parallel_cpus(), &ignored, err))
+        !recover_if_left(s, parallel_cpus(), &others, err))
         return give_up(s);
     s->counters = s->filter->header.counters;
-    if (page_in_use(s->filter)) {
+    if (others) {
         load_counters(s);
-        mark_in_turn(s, true);
+        begin_turn(s);
     }
     return true;
 }
 
 void session_release(struct session *s)
 {
-    if (page_in_use(s->filter))
+    if (s->in_turn)
         session_unlock(s);
     else
         unlock(s);
@@ -643,6 +575,7 @@ void session_release(struct session *s)
 struct touch {
     struct session *s;
     unsigned layer;
+    bool many; /* checksums are not renewed at the end of the turn */
     uint8_t *touched;
     uint64_t first;
     struct err *err;
@@ -658,9 +591,29 @@ static bool touch_first(struct touch *t, uint64_t page)
     return true;
 }
 
+/* Notes that this turn changes the page. If it does so for the first time, the checksum must match,
+ * also of a marked page. */
+static bool note_change(struct session *s, unsigned layer, uint64_t page, struct err *err)
+{
+    if (s->n_changed > SESSION_FEW)
+        return true;
+    for (unsigned i = 0; i < s->n_changed; i++)
+        if (s->changed[i].layer == layer && s->changed[i].page == page)
+            return true;
+    if (!filter_check_fresh(s->filter, layer, page, err))
+        return false;
+    if (s->n_changed < SESSION_FEW)
+        s->changed[s->n_changed] = (struct session_page){layer, page};
+    s->n_changed++;
+    return true;
+}
+
 static bool touch(void *ctx, uint64_t page)
 {
     struct touch *t = ctx;
+    struct session *s = t->s;
+    if (!t->many && !note_change(s, t->layer, page, t->err))
+        return false;
     return (__atomic_load_n(t->touched + page / 8, __ATOMIC_RELAXED) >> page % 8 & 1) ||
            touch_first(t, page);
 }
@@ -688,40 +641,37 @@ static bool all_touched(const struct layer *l, const uint8_t *touched)
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
-    struct touch t = {
-        .s = s, .layer = layer, .touched = s->filter->map + l->touched_off, .err = err};
+    struct touch t = {.s = s,
+                      .layer = layer,
+                      .many = n > SESSION_FEW || is_stale(s->filter),
+                      .touched = s->filter->map + l->touched_off,
+                      .err = err};
     bool is_short = layer_pages(l) / 8 <= n * BYTES_A_KEY;
-    bool ok = (is_short && all_touched(l, t.touched)) ||
+    if (t.many)
+        s->n_changed = SESSION_FEW + 1;
+    bool ok = (t.many && is_short && all_touched(l, t.touched)) ||
               layer_each_page(l, s->filter->data[layer], keys, n, touch, &t);
-    if (t.first > 0)
-        atomic_fetch_add_explicit(&s->n_touched, t.first, memory_order_relaxed);
+    s->n_touched += t.first;
     /* A reader that sees a changed bit must also see the page marked (filter.c: is_touched). */
     atomic_thread_fence(memory_order_release);
     return ok;
 }
 
-static bool write_page_again(void *ctx, uint64_t page)
+/* After a turn that changed few pages, their checksums are renewed at once, so that readers can
+ * check them while the writer waits for input. To do so after many keys would double the time. */
+static void renew_changed(struct session *s)
 {
-    write_again((uint8_t *)ctx + page * LAYER_PAGE);
-    return true;
-}
-
-void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
-                  const uint64_t *present)
-{
-    const struct filter *f = s->filter;
-    const struct layer *l = &f->header.layers[layer];
-    uint8_t *data = f->data[layer];
-    /* A layer that takes no keys was on disk before its file had a name. */
-    if (!sync_has_failed(f) || !layer_takes_keys(l))
-        return;
-    for (size_t i = 0; i < n; i++)
-        if (bit_of(present, i))
-            layer_each_page(l, data, hashes_from(keys, i), 1, write_page_again, data);
+    if (s->n_changed > SESSION_FEW)
+        page_of(s->filter)[PAGE_STALE] = 1;
+    else if (!is_stale(s->filter))
+        for (unsigned i = 0; i < s->n_changed; i++)
+            renew_sum(s->filter, s->changed[i].layer, s->changed[i].page);
+    s->n_changed = 0;
 }
 
 void session_unlock(struct session *s)
 {
+    renew_changed(s);
     store_counters(s->filter, &s->counters);
     s->records = s->counters.records;
     mark_in_turn(s, false);
@@ -730,68 +680,31 @@ void session_unlock(struct session *s)
 
 bool session_sync(struct session *s, struct err *err)
 {
-    if (s->broken)
-        return fail(err, "'%s' could not be synced", s->filter->path);
-    return sync_file(s, err);
+    return s->broken ? not_synced(s, err) : sync_file(s, err);
+}
+
+/* Are the keys in the file that has the name? If none has, they are in the one that had it. */
+static bool check_name(const struct session *s, struct err *err)
+{
+    enum named which;
+    struct header now;
+    return look_at_name(s->filter, &which, err) &&
+           (which != NAMED_OTHER ||
+            (filter_read_header(s->filter->path, &now, err) && check_successor(s, &now, err)));
 }
 
 bool session_end(struct session *s, bool sync, struct err *err)
 {
-    /* An incomplete turn leaves PAGE_IN_TURN set: its keys will be counted by the bits. */
+    struct err why;
+    /* An incomplete turn leaves PAGE_TURN odd: its keys will be counted by the bits. */
     if (s->locked)
         unlock(s);
     if (!s->entered)
         return true;
-    return relock(s, err) && leave(s, sync, err);
-}
-
-/* Repair. */
-
-/* Accepts the pages of a dirty file as they are. The writers that are alive go on. */
-static bool accept(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
-{
-    struct filter *f = s->filter;
-    const struct layers layers = filter_layers(f);
-    *differing += write_all(f, threads, true);
-    chain_recount(&layers, threads, &f->header.counters);
-    f->header.state = page_in_use(f) ? STATE_WRITING : STATE_CLEAN;
-    return sync_header(s, err);
-}
-
-/* Called with the turn lock held, so that no writer changes a page meanwhile. */
-static bool repair(struct session *s, unsigned threads, uint64_t *differing, struct err *err)
-{
-    struct filter *f = s->filter;
-    uint64_t unchecked, bad = 0;
-    bool was_dirty;
-    if (!filter_reload(f, err) || !recover_if_left(s, threads, differing, err))
+    if (!relock(s, err))
         return false;
-    was_dirty = f->header.state == STATE_DIRTY;
-    if (!was_dirty)
-        bad = filter_check_pages(f, threads, &unchecked, NULL, NULL);
-    if (bad > 0)
-        return fail(err,
-                    "'%s' is damaged in %" PRIu64 " of its pages, which cannot be restored: make "
-                    "it again",
-                    f->path, bad);
-    if (was_dirty && !accept(s, threads, differing, err))
+    bool named = !s->acted || check_name(s, &why);
+    if (!leave(s, sync, err))
         return false;
-    if (!was_dirty && !f->slot_damaged)
-        return true;
-    f->slot_damaged = false;
-    bool ok = true;
-    for (int slot = 0; slot < 2; slot++) /* two epochs: both slots */
-        ok = ok && publish_state(s, f->header.state, err);
-    return ok;
-}
-
-bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err)
-{
-    struct session s = {.filter = f};
-    *differing = 0;
-    if (!lock_wait(f->fd, F_WRLCK, LOCK_TURN, true))
-        return fail_errno(err, "cannot lock '%s'", f->path);
-    bool ok = repair(&s, threads, differing, err);
-    lock_try(f->fd, F_UNLCK, LOCK_TURN);
-    return ok;
+    return named || fail(err, "%s", why.text);
 }

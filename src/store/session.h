@@ -15,11 +15,14 @@
  * one that gets the session byte exclusively. It renews the checksums of all pages touched by any
  * writer, stores the counters and marks the file clean.
  *
- * A writer that is killed on a running system leaves nothing uncertain: all that it stored is in
+ * A writer that is killed leaves nothing uncertain on a running system: all that it stored is in
  * the page cache, and its pages are marked. The last of the other writers ends its session with
- * theirs; if there are none, the next session_begin does. The session page tells a kill from a
- * crash of the machine: it has a stamp of the machine's boot and of the file (device and inode), so
- * that a copy of the file counts as after a crash.
+ * theirs; if there are none, the next session_begin does. That looks at the pages that are not
+ * marked, too: after a crash of the machine, or in a copy that was made beside a writer, they may
+ * differ from their checksums.
+ *
+ * In a clean file the marks and the session page mean nothing. Whoever begins a session zeroes
+ * them.
  *
  * Bits only change from 0 to 1. So every key acknowledged earlier is still present, whatever part
  * of an interrupted turn reached the disk.
@@ -41,61 +44,57 @@
  *   that did not sync that header itself syncs it first: the writer of the header may have been
  *   killed before its sync.
  * - After a failed sync it is unknown which pages are on disk, and later syncs succeed (the kernel
- *   reports the error once). The process remembers the failure and acknowledges no more keys. It
- *   also marks the session page in memory, so that no other writer makes the file clean. A key that
- *   is found in the file is acknowledged only after its page was written again (session_rely). The
- *   writer that comes when all others have left writes every page again.
+ *   reports the error once). The process says so in the session page and acknowledges no more keys,
+ *   nor does any other writer of this session. The last of them marks the file dirty. Nothing is
+ *   added to a dirty file before its repair (repair.h), which makes a new file of its bits.
  */
 #ifndef STORE_SESSION_H
 #define STORE_SESSION_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "store/filter.h"
 
-enum { SESSION_USED = 36 }; /* bytes of the session page */
+enum { SESSION_FEW = 256 }; /* pages: the most whose checksums are renewed after each turn */
 
-/* How a writer was found to have ended without leaving: killed, by a sync that failed, or with the
- * machine. A copy that was made while keys were added looks like the last. */
-enum session_ending { END_NONE, END_KILLED, END_FAILED, END_CRASHED };
+struct session_page {
+    unsigned layer;
+    uint64_t page;
+};
 
 struct session {
     struct filter *filter;
-    struct counters counters;  /* live, shared: read under the lock */
-    bool replaced;             /* the last session_lock found another file under the name */
-    enum session_ending found; /* of another writer */
+    struct counters counters; /* live, shared: read under the lock */
+    bool found_dead;          /* another writer ended without leaving: it was killed, or the machine
+                                 crashed */
     bool locked;
     /* The rest is private to session.c. */
-    bool entered;               /* this writer holds the session byte; the file is marked */
-    bool in_turn;               /* this writer has marked the session page so */
-    bool broken;                /* a sync has failed; the kernel reports that only once */
-    uint64_t stamp, records;    /* of the session page, as this writer last saw it */
-    uint64_t epoch_on_disk;     /* of the last header that this process has synced; 0: none */
-    _Atomic uint64_t n_touched; /* pages that this process was the first to touch */
+    bool entered;            /* this writer holds the session byte; the file is marked */
+    bool acted;              /* session_lock has succeeded */
+    bool in_turn;            /* this writer has marked the session page so */
+    bool broken;             /* a sync has failed; the kernel reports that only once */
+    uint64_t stamp, records; /* of the session page, as this writer last saw it */
+    uint64_t epoch_on_disk;  /* of the last header that this process has synced; 0: none */
+    uint64_t n_touched;      /* pages that this process was the first to touch */
+    unsigned n_changed;      /* in this turn; more than SESSION_FEW: not all are in `changed` */
+    struct session_page changed[SESSION_FEW];
 };
 
 bool session_begin(struct session *s, struct filter *f, struct err *err);
 
 /* Waits for the turn lock; fails if a signal is caught (sig.h). Afterwards header, layers and
- * counters are up to date. If the path now names another file, opens that file instead, continues
- * the session there, and sets s->replaced (once). */
+ * counters are up to date. If the path now names another file, goes on with it if that was made
+ * from this one (filter_successor_id), or if this session has had no turn yet; otherwise fails. */
 bool session_lock(struct session *s, struct err *err);
 
 /* Marks the pages of these keys, at most LAYER_BATCH, as touched in a layer. Verifies the checksums
  * of pages that the session has not touched yet (filter_check_page), because a new checksum would
  * hide damage; fails if one does not match. Called with the lock held, before bits are changed;
- * after a failure, change none. Several threads of the process may call it at once. */
+ * after a failure, change none. */
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,
                    struct err *err);
-
-/* Called with the lock held, for keys that are acknowledged but not added, because the layer has
- * them already: those whose bit is set in `present`. After a failed sync, makes the next sync write
- * their pages, which the kernel may wrongly regard as written. */
-void session_rely(const struct session *s, unsigned layer, struct hashes keys, size_t n,
-                  const uint64_t *present);
 
 /* Stores s->counters, as changed by the caller, and releases the lock. */
 void session_unlock(struct session *s);
@@ -106,7 +105,7 @@ void session_unlock(struct session *s);
 bool session_change(struct session *s, const struct header *h, struct err *err);
 
 /* Takes the turn lock without becoming a writer, to change layers only. Header, counters and a
- * replaced file are handled as by session_lock. */
+ * replaced file are handled as by session_lock. The file may be dirty. */
 bool session_hold(struct session *s, struct filter *f, struct err *err);
 void session_release(struct session *s);
 
@@ -115,20 +114,8 @@ bool session_sync(struct session *s, struct err *err);
 
 /* Leaves; the last writer makes the file clean. `sync` false trades durability for speed: after a
  * crash of the machine, not of the process, keys of this session may be lost and the file may be
- * dirty. The session is over even if this fails. */
+ * dirty. Fails if the keys are not in the file that has the name now. The session is over even if
+ * this fails. */
 bool session_end(struct session *s, bool sync, struct err *err);
-
-/* Is the session page what it may be in a clean file: zero, or as when a session begins or ends? */
-bool session_page_fits(const struct filter *f);
-
-/* May pages that do not match have come from a crash of the machine, or a sync that failed? A file
- * that a killed process left is not uncertain. */
-bool session_is_uncertain(const struct filter *f);
-
-/* For `verify --repair`, also beside living writers: ends a session whose writers are all dead,
- * accepts the pages of a dirty file as they are, takes n from the bits, and renews a damaged header
- * slot. *differing counts pages whose checksum had not matched. In a file that is not dirty, a page
- * that differs and is not touched is damage, and makes the repair fail. */
-bool session_repair(struct filter *f, unsigned threads, uint64_t *differing, struct err *err);
 
 #endif

@@ -102,7 +102,6 @@ struct store_ops {
 
     /* NULL: it cannot be overwritten. */
     bool (*overwritten)(const struct store *s);
-    bool (*renew)(struct store *s, struct err *err);
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
@@ -256,17 +255,11 @@ static inline bool store_refresh(struct store *s, struct err *err)
     return s->ops->refresh == NULL || s->ops->refresh(s, err);
 }
 
-/* Was it overwritten (filter_is_overwritten)? Then all answers since store_open or store_renew are
- * void. Call it after a group of queries, before their answers are used. */
+/* Was it overwritten (filter_is_overwritten)? Then all answers since store_open are void. Call it
+ * after a group of queries, before their answers are used. */
 static inline bool store_is_overwritten(const struct store *s)
 {
     return s->ops->overwritten != NULL && s->ops->overwritten(s);
-}
-
-/* Opens an overwritten store anew. If it fails, the store stays as it was. Not beside queries. */
-static inline bool store_renew(struct store *s, struct err *err)
-{
-    return s->ops->renew == NULL || s->ops->renew(s, err);
 }
 
 /* Hints whether many keys will be queried. The default is many. */

@@ -108,6 +108,7 @@ static void begin_layer(struct writer *w)
 {
     const struct header *h = header_of(w);
     double absent = 1;
+    memcpy(w->id, h->id, sizeof w->id);
     w->layer = chain_newest(h);
     w->generation = newest(w)->generation;
     w->warned_fpr = 0;
@@ -300,8 +301,6 @@ static bool search(const struct writer *w, unsigned i, const struct piece *p, ui
     if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, p->n, err))
         return false;
     layer->kind->query(layer, b->layers.data[i], keys, p->n, present);
-    if (b->ops->found != NULL)
-        b->ops->found(b->place, i, keys, p->n, present);
     return true;
 }
 
@@ -508,14 +507,12 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
 }
 
 /* Finds out, under the lock, what other processes have done to the layers. */
-static void catch_up(struct writer *w, bool replaced)
+static void catch_up(struct writer *w)
 {
     const struct header *h = header_of(w);
     unsigned layer = chain_newest(h);
-    if (replaced)
-        snprintf(w->out->warning, sizeof w->out->warning,
-                 "'%.300s' was replaced; going on with the new file", w->backing->name);
-    bool same = !replaced && h->layers[w->layer].generation == w->generation;
+    bool same =
+        memcmp(w->id, h->id, sizeof h->id) == 0 && h->layers[w->layer].generation == w->generation;
     if (same && layer == w->layer)
         return;
     if (same)
@@ -528,15 +525,11 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
 {
     const struct backing *b = w->backing;
     struct call call = {.keys = keys, .known = known, .n = n};
-    bool replaced = false;
     *done = 0;
     w->out->warning[0] = '\0';
-    if (!b->ops->lock(b->place, &replaced, err)) {
-        if (replaced)
-            w->warned_fpr = 0; /* it was of the old file, whose layers are gone */
+    if (!b->ops->lock(b->place, err))
         return ADD_FAILED;
-    }
-    catch_up(w, replaced);
+    catch_up(w);
     enum add_result result = add_all(w, &call, err);
     b->ops->unlock(b->place);
     *done = call.done;

@@ -35,19 +35,14 @@ struct backing {
 
 struct backing_ops {
     /* Begins and ends a turn. While the lock is held, header, layers and counters are current, no
-     * other writer changes them, and no layer is void. Sets *replaced if the filter is no longer
-     * the same one. */
-    bool (*lock)(void *place, bool *replaced, struct err *err);
+     * other writer changes them, and no layer is void. */
+    bool (*lock)(void *place, struct err *err);
     void (*unlock)(void *place);
 
     /* Called with the lock held: `verify` before a layer is searched for keys, `touch` before keys
-     * are inserted. If the call fails, do not search or insert. `found`: these keys are
-     * acknowledged, not inserted, because the layer has them: those whose bit is set in `present`.
-     * NULL: nothing to do. */
+     * are inserted. If the call fails, do not search or insert. NULL: nothing to do. */
     bool (*verify)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
     bool (*touch)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
-    void (*found)(void *place, unsigned layer, struct hashes keys, size_t n,
-                  const uint64_t *present);
 
     /* Closes the newest layer and begins the next (chain.h). Called with the lock held. */
     bool (*advance)(void *place, unsigned threads, struct err *err);
@@ -58,9 +53,10 @@ struct writer {
     const struct backing *backing;
     struct add_options options;
     struct add_state *out;
-    unsigned layer;       /* takes new keys ... */
-    uint64_t generation;  /* ... and is this generation */
-    double others_fpr;    /* of the other layers together */
+    uint8_t id[sizeof((struct header *)0)->id]; /* of the file */
+    unsigned layer;                             /* takes new keys ... */
+    uint64_t generation;                        /* ... and is this generation */
+    double others_fpr;                          /* of the other layers together */
     double n, each;       /* distinct keys in the layer when keys_added stood at `counted`; one */
     uint64_t counted;     /* that was added since then stands for `each` keys */
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */

@@ -246,28 +246,6 @@ ask_all()
     done
 }
 
-# What cp, scp, rsync --inplace and curl -o do: the file keeps its inode.
-@test "a filter that is overwritten in place answers at once, whatever its kind and size" {
-    seq 1 40000 >old
-    seq 20001 120000 >new
-    for kind in '' --compact --counted --reproducible; do
-        for size in small large; do
-            # shellcheck disable=SC2086
-            seen create $kind --force old.seen old
-            # shellcheck disable=SC2086
-            { [ $size = small ] && seq 20001 20100 || cat new; } | seen create $kind --force new.seen
-            cp old.seen live.seen
-            start_asked live.seen
-            ask_all + 1 20001 20050 20100 40000
-            cp new.seen live.seen
-            ask_all + 20001 20050 20100
-            ask_all - 1 20000
-            finish_asked
-            [[ $status = 0 && ! -s said ]] || { echo "$kind $size: $status $(cat said)"; return 1; }
-        done
-    done
-}
-
 # start_piped COMMAND...: it reads what is written to 7, and its output is read from 8; sets pid. Unlike
 # a coprocess, it may end before it is waited for.
 start_piped()
@@ -300,6 +278,27 @@ ends_with()
     [ "$status" = "$1" ]
 }
 
+# What cp, scp, rsync --inplace and curl -o do: the file keeps its inode.
+@test "a filter that is overwritten in place gives no answer, whatever its kind and size" {
+    seq 1 40000 >old
+    seq 20001 120000 >new
+    for kind in '' --compact --counted --reproducible; do
+        for size in small large; do
+            # shellcheck disable=SC2086
+            seen create $kind --force old.seen old
+            # shellcheck disable=SC2086
+            { [ $size = small ] && seq 20001 20100 || cat new; } | seen create $kind --force new.seen
+            cp old.seen live.seen
+            start_piped seen query --annotate live.seen
+            for key in 1 20001 20050 20100 40000; do gives $key $'+\t'$key; done
+            cp new.seen live.seen
+            echo 20001 >&7
+            ends_with 2
+            equal "seen: 'live.seen' was overwritten while it was in use" "$(cat said)"
+        done
+    done
+}
+
 @test "half a file, a truncated one and none give no wrong answer" {
     seq 1 60000 | seen create old.seen
     seq 30001 200000 | seen create new.seen
@@ -312,7 +311,7 @@ ends_with()
         $damage >live.seen
         echo 30001 >&7
         ends_with 2
-        [[ $(wc -l <said) = 1 && $(cat said) = "seen: 'live.seen' is "* ]] || { cat said; return 1; }
+        equal "seen: 'live.seen' was overwritten while it was in use" "$(cat said)"
     done
     cp old.seen live.seen
     start_asked live.seen
@@ -333,7 +332,7 @@ ends_with()
     truncate -s $(($(size live.seen) - 2000)) live.seen
     echo 1 >&7
     ends_with 2
-    [[ $(cat said) = "seen: 'live.seen' is truncated: "* ]]
+    equal "seen: 'live.seen' was overwritten while it was in use" "$(cat said)"
 }
 
 @test "a count comes from one file: if it is overwritten meanwhile, there is none" {
@@ -361,14 +360,6 @@ two()
 
 @test "files that differ in neither header nor time of modification are told apart" {
     two
-    start_asked live.seen
-    ask_all + 1 20000
-    cp -p new.seen live.seen
-    ask_all - 1 20000
-    ask_all + 40001 80000
-    finish_asked
-    [[ $status = 0 && ! -s said ]]
-    two
     start_piped seen query -c live.seen
     await $pid grep -q '/live.seen$' /proc/$pid/maps
     cp -p new.seen live.seen
@@ -376,9 +367,21 @@ two()
     exec 7>&-
     ends_with 2
     [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
+    # Overwritten by another, and by itself again, with its time.
+    two
+    seen create --force old.seen <(seq 1 40000)
+    cp -p old.seen live.seen
+    start_piped seen query -c live.seen
+    await $pid grep -q '/live.seen$' /proc/$pid/maps
+    cp -p new.seen live.seen
+    cp -p old.seen live.seen
+    seq 1 80000 >&7 2>seq.err || true
+    exec 7>&-
+    ends_with 2
+    [ "$(cat said)" = "seen: 'live.seen' was overwritten while it was in use" ]
 }
 
-@test "a link, a new name, mode or time, or another file of its name, is no change of a file" {
+@test "a link, a new name or mode, or another file of its name, is no change of a file" {
     for change in 'chmod a-w live.seen' 'ln live.seen link' 'mv live.seen moved' 'mv new.seen live.seen' \
         'rm live.seen'; do
         two
@@ -393,15 +396,6 @@ two()
         [[ $answer = 40000 && ! -s said ]] || { echo "$change: $answer $(cat said)"; return 1; }
         rm -f link moved
     done
-    # Where it may be one, it is looked at again.
-    two
-    start_asked live.seen
-    ask_all + 1
-    touch -a live.seen
-    ask_all + 2
-    ask_all - 40001
-    finish_asked
-    [[ $status = 0 && ! -s said ]]
 }
 
 @test "dedup prints no known key as new if the filter of --also is overwritten" {

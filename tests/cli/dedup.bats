@@ -257,23 +257,6 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     [ "$(wc -l <got)" -gt 800 ]
 }
 
-@test "keys that other filters know are not wanted of a file that takes the place" {
-    quiet seen create -p 1e-6 other.seen <(seq 100)
-    quiet seen create -n 1000 -p 1e-6 f.seen -k old
-    quiet seen create -p 1e-6 new.seen <(seq 101 150)
-    mkfifo in
-    seen dedup --also other.seen f.seen <in >out 2>err &
-    local process=$!
-    exec 9>in
-    seq 50 150 >&9
-    seq 101 150 >expected
-    await $process cmp -s expected out
-    mv new.seen f.seen
-    exec 9>&-
-    wait $process
-    [ ! -s err ]
-}
-
 @test "a filter that does not grow takes no key beyond 10 times its design rate, unless told so" {
     local full="not added: the false-positive rate of 'f.seen' would pass 0.01, 10 times its design rate; "
     seq 20000 >in

@@ -301,6 +301,7 @@ for slot in (0, PAGE):
 sums, touched = u64(data, 256 + 48), u64(data, 256 + 56)
 data[sums] ^= 1
 data[touched] = int(sys.argv[2])
+data[2 * PAGE + 12] = 1
 open(path, "wb").write(data)
 PYTHON
     done

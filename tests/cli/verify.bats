@@ -166,18 +166,18 @@ END
         until_present f.seen 'key of the writer' "$writer"
         stop_writer KILL
         run -0 --separate-stderr seen verify f.seen
-        [[ "$output" =~ ^"f.seen: ok, except "[0-9]+" page"s?" that a writer left, which the next writer or --repair puts in order"$ ]]
+        [ "$output" = "f.seen: ok" ]
         [ -z "$stderr" ]
         run -0 --separate-stderr seen query f.seen keys
         [ "$(cat keys)" = "$output" ]
         [ -z "$stderr" ]
         if [ $next = add ]; then
             run -0 --separate-stderr seen add -k later f.seen
-            [ "$stderr" = "seen: warning: 'f.seen': a process was killed while keys were added; the last of them may be missing" ]
+            [ "$stderr" = "seen: warning: 'f.seen': a process was killed, or the machine crashed, while keys were added; the last of them may be missing" ]
             quiet seen add -k again f.seen
         else
             run -0 seen verify --repair f.seen
-            [[ "${lines[0]}" =~ ^"f.seen: repaired: "[0-9]+" page"s?" had changed since the checksums were made; add the keys of the interrupted run again"$ ]]
+            [ "${lines[0]}" = "f.seen: repaired: a process was killed, or the machine crashed, while keys were added; add the keys of that run again" ]
             [ "${lines[1]}" = "f.seen: ok" ]
         fi
         run -0 seen verify f.seen
@@ -195,9 +195,9 @@ END
     cp f.seen torn.seen
     stop_writer TERM
     run -0 --separate-stderr seen verify copy.seen
-    [[ "$output" =~ ^"copy.seen: ok, except "[0-9]+" page"s?" that a writer left, which "* ]]
+    [ "$output" = "copy.seen: ok" ]
     run -0 --separate-stderr seen add -k later copy.seen
-    [ "$stderr" = "seen: warning: 'copy.seen': the machine crashed, or the file was copied, while keys were added; the last of them may be missing" ]
+    [ "$stderr" = "seen: warning: 'copy.seen': a process was killed, or the machine crashed, while keys were added; the last of them may be missing" ]
     run -0 seen verify copy.seen
     [ "$output" = "copy.seen: ok" ]
     # A page that was copied before its mark, and one that is damaged, look the same.
@@ -205,16 +205,40 @@ END
     poke torn.seen $last ffffffff
     for turn in 1 2; do
         run -2 --separate-stderr seen verify torn.seen
-        [[ $stderr == "seen: 'torn.seen' is dirty: since a crash of the machine or a failed sync, or in a copy that was made while keys were added, 1 page does not match, the first at offset "*"; if they are not damaged, --repair puts the file in order" ]]
+        [[ $stderr == "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync, or was copied while keys were added: 1 page does not match, the first at offset "*"; --repair makes a sound file of the bits that are there" ]]
         run -2 --separate-stderr seen query -c torn.seen keys
         [[ "${stderr_lines[-1]}" == "seen: 'torn.seen' is damaged: page "* ]]
-        [ $turn = 2 ] || run -0 --separate-stderr seen add -k later torn.seen
+        refuses "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync: 'seen verify --repair' makes a sound file of it" \
+            seen add -k later torn.seen
     done
-    [[ "${stderr_lines[0]}" == "seen: warning: 'torn.seen': the machine crashed or a sync failed while keys were added; the last of them may be missing, and 'seen verify --repair' makes the file clean" ]]
     run -0 seen verify --repair torn.seen
     [[ "${lines[0]}" == "torn.seen: repaired: 1 page had changed since the checksums were made; add "* ]]
     run -0 seen query -c torn.seen keys
     [ "$output" = 5000 ]
+    quiet seen add -k later torn.seen
+}
+
+@test "a copy that is restored in place, under the same inode number, is no other case" {
+    make_filter
+    cp f.seen was.seen
+    start_writer
+    until_present f.seen 'key of the writer' "$writer"
+    cp f.seen copy.seen
+    stop_writer TERM
+    quiet seen add f.seen <(seq 100000 100500)
+    # A copy of which one part is older than the rest, over the file itself.
+    dd if=was.seen of=copy.seen bs=4096 skip=$((DATA / 4096 + 1)) seek=$((DATA / 4096 + 1)) \
+        count=1 conv=notrunc status=none
+    cat copy.seen >f.seen
+    local status=0
+    seen add -k later f.seen 2>said || status=$?
+    if [ $status = 2 ]; then
+        [[ $(cat said) == "seen: 'f.seen' is dirty since "* ]]
+        quiet seen query -c f.seen keys >/dev/null || true
+        run -0 seen verify --repair f.seen
+    fi
+    seen verify f.seen
+    [ "$(seen query -c f.seen keys)" = 5000 ]
 }
 
 @test "repair mends a damaged slot, leaves a sound file alone, and blesses no damage" {
@@ -229,7 +253,7 @@ END
     [ "$output" = $'f.seen: repaired: a damaged copy of the header\nf.seen: ok' ]
     poke f.seen $((DATA + 1)) ff
     before=$(digest f.seen)
-    refuses "seen: 'f.seen' is damaged in 1 of its pages, which cannot be restored: make it again" \
+    refuses "seen: 'f.seen' is damaged in 1 page, which cannot be restored: make it again" \
         seen verify --repair f.seen
     [ "$(digest f.seen)" = "$before" ]
 }

@@ -1095,7 +1095,9 @@ class Filter:
         """A page of a layer's data must match its checksum, unless a writer has marked it."""
         if (layer.id, number) in self.good_pages:
             return
-        if self.header.state != 0 and layer.touched and (
+        session = 2 * PAGE
+        changing = u32(self.bytes, session + 8) % 2 or u32(self.bytes, session + 12)
+        if self.header.state != 0 and layer.touched and changing and (
                 self.bytes[layer.touched + number // 8] >> number % 8 & 1):
             return
         at = layer.data + number * PAGE
@@ -1152,8 +1154,6 @@ class Filter:
                 layer.kind.verify(self.reader(layer))
         if self.header.state == 0 and not self.header.immutable:
             page = self.bytes[2 * PAGE:3 * PAGE]
-            if u64(page, 0) != 0 and u32(page, 8) == 0:  # a session began or ended
-                page = bytes(52) + page[52:] if page[16:48] == self.bytes[120:152] else page
             require(zero(page), "clean, but the session page is not zero")
             for layer in live:
                 touched = self.bytes[layer.touched:layer.touched + (layer.pages + 7) // 8]

@@ -19,6 +19,7 @@
 #include "store/advance.h"
 #include "store/chain.h"
 #include "store/filter_build.h"
+#include "store/repair.h"
 #include "store/session.h"
 #include "store/store.h"
 
@@ -266,7 +267,6 @@ static void change(const char *path, const char *what)
     struct err err = {.text = ""};
     int before = ask_file(path);
     bool rings = false;
-    uint64_t differing;
     struct store *s = store_open(path, STORE_WRITE, NULL, &err);
     if (s != NULL) {
         rings = store_header(s)->policy == POLICY_RING;
@@ -277,9 +277,8 @@ static void change(const char *path, const char *what)
     }
     store_close(s);
     no_worse(path, before, what, err.text);
-    if (filter_open(&f, path, FILTER_WRITE, &err))
-        session_repair(&f, 1, &differing, &err);
-    filter_close(&f);
+    struct repair r = {.path = path, .threads = 1};
+    repair_file(&r, &err);
     no_worse(path, before, what, err.text);
     if (filter_open(&f, path, FILTER_WRITE, &err) && f.header.policy != POLICY_FIXED &&
         session_hold(&session, &f, &err)) {
