@@ -31,10 +31,13 @@ static const struct opt add_opts[] = {
 };
 
 static const struct opt create_opts[] = {
-    {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
+    {0, "create", NULL, "make FILTER if there is none; a file grows when it is full",
      FLAG(struct add, adding.create)},
     {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, adding.design.n),
      .needs = " create", .why = "is for a filter that is made"},
+    {0, "fixed", NULL, "make a FILTER that does not grow, of that --capacity",
+     FLAG(struct add, adding.design.fixed), .needs = " create", .not_with = " URI generations",
+     .why = "is for a file that is made"},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; in Redis, the layout's)",
      FPR(struct add, adding.design.p), .needs = " create", .why = "is for a filter that is made"},

@@ -49,9 +49,12 @@ bool adding_take_generations(struct adding_design *d, struct opt_parser *p)
 
 int adding_check_design(const struct adding *a)
 {
+    const struct command *command = a->sources.keyopt->command;
     if (a->design.n == 0 && a->design.generations > 0)
-        return opt_misuse(a->sources.keyopt->command,
+        return opt_misuse(command,
                           "--generations needs --capacity, the keys of all generations together");
+    if (a->design.n == 0 && a->design.fixed)
+        return opt_misuse(command, "--fixed needs --capacity");
     return 0;
 }
 
@@ -61,10 +64,14 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
     struct adding *a = ctx;
     struct keyopt *keyopt = a->sources.keyopt;
     const struct adding_design *d = &a->design;
-    struct design design = {.n = d->n, .p = d->p, .grow = d->n == 0, .generations = d->generations};
+    struct design design = {.n = d->n,
+                            .p = d->p,
+                            .grow = d->generations == 0 && !d->fixed,
+                            .more = d->n == 0,
+                            .generations = d->generations};
     if (!keyopt_new(keyopt, err))
         return false;
-    if (design.grow)
+    if (design.more)
         design.n = adding_first(keyopt, a->sources.n == 0);
     keyopt->rule.reading = reading_of(&keyopt->rule);
     header_begin(h, &keyopt->rule, false);
@@ -146,9 +153,11 @@ void adding_compare(const struct header *h, const char *name, const struct addin
     else if (d->generations != 0 && d->generations != generations)
         say_warning("'%s' is there already, with %u generations: --generations has no effect", name,
                     generations);
-    if (n != 0 && format_grows(h))
+    if (d->fixed && format_grows(h))
+        say_warning("'%s' is there already, and grows: --fixed has no effect", name);
+    if (n != 0 && format_grows(h) && n != h->layers[0].n_design)
         say_warning("'%s' is there already, and grows: --capacity has no effect", name);
-    else if (n != 0 && n != h->n_design)
+    else if (n != 0 && !format_grows(h) && n != h->n_design)
         say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect", name,
                     num_show_count(text, (double)h->n_design));
 }
@@ -322,12 +331,13 @@ static uint64_t keys_on_disk(const char *dir)
     return n < KEPT_ON_DISK ? n : KEPT_ON_DISK;
 }
 
-/* Only for a file that this process made: another process may have made it first. */
+/* Only for a file that this process made (another one may have made it first), and not of the
+ * capacity that was asked for. */
 static void begin_refit(struct adding *a)
 {
     struct stat st;
     const struct header *h = store_header(a->store);
-    if (!a->made || h->policy != POLICY_GROW || !store_stat(a->store, &st) ||
+    if (!a->made || !format_grows(h) || a->design.n != 0 || !store_stat(a->store, &st) ||
         (a->scratch_dir = disk_dir_of(a->store->name)) == NULL)
         return;
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
@@ -367,12 +377,12 @@ static void limit_fpr(struct adding *a)
         format_grows(h) || chain_is_exact(h))
         return;
     a->options.max_fpr = limit;
-    a->advice = h->policy == POLICY_RING
+    a->advice = format_forgets(h)
                     ? ", 10 times its design rate; make room with 'seen "
                       "rotate' or --rotate-at-capacity, or set another limit "
                       "with --max-fpr"
                     : ", 10 times its design rate; make a filter with a larger "
-                      "--capacity, or one that grows (--grow), or set another "
+                      "--capacity, or one that grows (without --fixed), or set another "
                       "limit with --max-fpr";
 }
 

@@ -52,9 +52,10 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone);
 
 /* What a command that makes a missing filter is told of it. 0: not given. */
 struct adding_design {
-    uint64_t n; /* capacity; without one, the filter grows */
+    uint64_t n; /* capacity, of a filter that grows that of its first layer */
     double p;
     unsigned generations;
+    bool fixed; /* it does not grow */
 };
 
 /* Takes the argument of --generations. */

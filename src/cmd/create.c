@@ -34,7 +34,7 @@ struct create {
     uint64_t from_records;
     uint64_t min_keys, memory;
     double min_ratio;
-    bool compact, counted, once, each, dry_run, json, reproducible, new_secret;
+    bool compact, counted, once, each, fixed, grow, dry_run, json, reproducible, new_secret;
     struct make make; /* its input is `from`, if given */
     struct filter_build build;
     struct feed feed;
@@ -82,8 +82,11 @@ static const struct opt size_opts[] = {
      "names",
      OWN, .not_with = " secret compact size grow generations foldable like",
      .why = "makes what the other program would"},
-    {0, "grow", NULL, "no fixed capacity: layers are added as needed; --capacity sizes the first",
-     FLAG(struct create, design.grow), .not_with = " compact size like foldable"},
+    {0, "fixed", NULL,
+     "make a filter that does not grow: keys beyond its capacity are refused (--size implies it)",
+     FLAG(struct create, fixed), .not_with = " grow compact counted layout generations like"},
+    {0, "grow", NULL, "make a filter that gets another layer when it is full (the default)",
+     FLAG(struct create, grow), .not_with = " compact size like"},
     {OPT_GENERATIONS, "generations", "G",
      "make a filter that forgets: the capacity is divided among G generations, "
      "and 'seen rotate' empties the oldest",
@@ -92,10 +95,7 @@ static const struct opt size_opts[] = {
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
      FLAG(struct create, design.foldable), .not_with = " compact size like"},
-    {0, "empty", NULL,
-     "read no keys; needs --capacity, --size, --like, "
-     "--grow or --compact",
-     FLAG(struct create, design.empty),
+    {0, "empty", NULL, "read no keys", FLAG(struct create, design.empty),
      .not_with = " key KEYFILE files0-from once each min-keys min-ratio null field header crlf "
                  "skip-bad no-gzip",
      .why = "reads no keys"},
@@ -174,7 +174,7 @@ static bool read_like(struct create *c)
     const struct header *like_header = &c->like_header;
     if (!filter_read_header(c->like, &c->like_header, &err))
         return say_failure(&err);
-    if (like_header->policy != POLICY_FIXED || like_header->n_layers != 1 ||
+    if (format_forgets(like_header) || like_header->n_layers != 1 ||
         !layer_takes_keys(&like_header->layers[0])) {
         say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
         return false;
@@ -221,8 +221,7 @@ static int check_options(const struct create *c)
                  (d->layout != NULL && layout_is_sized(d->layout, d->p));
     if (d->empty && !c->compact && !sized)
         return opt_misuse(&cmd_create, "--empty needs %s",
-                          c->counted ? "--capacity or --fpr 0"
-                                     : "--capacity, --size, --like, --grow or --compact");
+                          c->counted ? "--capacity or --fpr 0" : "--capacity");
     uint64_t least = filter_build_min_memory(d);
     if (c->memory < least) {
         char text[NUM_TEXT];
@@ -342,8 +341,6 @@ static bool keys_fit(const struct create *c)
     const struct layer *layer = &h->layers[chain_newest(h)];
     const struct census *census = &c->build.census;
     double promised = layer->fpr_design;
-    if (format_grows(h))
-        return true;
     /* By another program's rules, a filter for n keys may exceed the FPR that was asked for. */
     if (kind_is_foreign(layer->kind))
         promised = fmax(promised, layer->kind->fpr_at(layer, (double)layer->n_design));
@@ -573,7 +570,8 @@ static bool print_plan(const struct create *c)
     struct plan plan;
     struct err err;
     uint64_t n = c->build.n_held;
-    if (c->design.grow || c->design.generations > 0)
+    bool sized = c->design.n != 0 || !c->design.empty;
+    if ((c->design.grow && !sized) || c->design.generations > 0)
         return print_layers(c);
     if (c->design.layout != NULL)
         return print_layout_plan(c, n);
@@ -644,6 +642,8 @@ static int run_create(struct create *c, int argc, char **argv)
     if (c->compact || c->counted)
         c->design.kind = c->counted ? kind_counting() : kind_compact();
     c->design.each = c->counted && !c->once && c->from == NULL && !c->design.empty;
+    c->design.grow = c->design.kind == NULL && c->design.layout == NULL && c->design.size == 0 &&
+                     c->design.generations == 0 && c->like == NULL && !c->fixed;
     int status = check_options(c);
     if (status != 0)
         return status;
@@ -680,7 +680,7 @@ const struct command cmd_create = {
         "for as many distinct keys as there are. FILTER appears when it is complete and on "
         "disk, or not at all.",
     .groups = groups,
-    .everyday = " capacity fpr size compact layout grow generations empty key null"
+    .everyday = " capacity fpr size compact layout fixed generations empty key null"
                 " delimiter field digested secret trim ignore-case digest force"
                 " min-ratio json ",
     .hints = hints,

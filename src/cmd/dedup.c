@@ -55,13 +55,16 @@ static const struct opt known_opts[] = {
 };
 
 static const struct opt filter_opts[] = {
-    {0, "create", NULL, "make FILTER if there is none; a file grows, unless --capacity is given",
+    {0, "create", NULL, "make FILTER if there is none; a file grows when it is full",
      FLAG(struct dedup, adding.create), .needs = " FILTER"},
     {'n', "capacity", "N", "make FILTER for N distinct keys",
      AMOUNT(struct dedup, adding.design.n)},
     {'p', "fpr", "P",
      "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
      FPR(struct dedup, adding.design.p)},
+    {0, "fixed", NULL, "make a FILTER that does not grow, of that --capacity",
+     FLAG(struct dedup, adding.design.fixed), .needs = " create", .not_with = " URI generations",
+     .why = "is for a file that is made"},
     {301, "generations", "G",
      "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
      .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
@@ -334,7 +337,7 @@ static bool open_sources(struct dedup *d)
 static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *err)
 {
     struct header h;
-    const struct design design = {.n = n, .p = p, .grow = true};
+    const struct design design = {.n = n, .p = p, .grow = true, .more = true};
     header_begin(&h, &a->sources.keyopt->rule, false);
     a->in_memory = true;
     a->options = (struct add_options){0}; /* they are for FILTER, which a dry run does not change */

@@ -153,7 +153,7 @@ static void print_kinds(const struct plan *plan, const struct report *r, FILE *o
         "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
         "\nk the bits that it compares. CPU time to build is about what it took on one machine.",
         bound(plan));
-    print_maker(plan, kind_usual(), "", "", out);
+    print_maker(plan, kind_usual(), "", plan->grows ? ", which grows when it is full" : "", out);
     print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
     print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
     fputc('\n', out);
@@ -250,7 +250,7 @@ struct wishes {
     struct plan_layouts layouts;
     bool json, has_n, has_layouts;
     bool exact; /* whole hashes: the lowest possible rate */
-    bool grow;
+    bool grow, fixed;
     int generations; /* 0: none */
 };
 
@@ -271,7 +271,9 @@ static const struct opt plan_opts[] = {
      "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
      "them; seen-layouts(7) has the names",
      OWN, .not_with = " size", .why = "takes a capacity"},
-    {0, "grow", NULL, "show a filter that grows; --capacity sizes its first layer",
+    {0, "fixed", NULL, "show a filter that does not grow (--size implies it)",
+     FLAG(struct wishes, fixed), .not_with = " grow generations"},
+    {0, "grow", NULL, "show a filter that grows (the default); without --capacity, its first layer",
      FLAG(struct wishes, grow), .not_with = " size layout"},
     {OPT_GENERATIONS, "generations", "G",
      "show a filter that forgets the oldest of G generations; --capacity is that of all", OWN,
@@ -351,7 +353,7 @@ static int run(int argc, char **argv)
     int status = check_options(&w);
     if (status != 0)
         return status;
-    if (w.grow || w.generations > 0)
+    if ((w.grow && !w.has_n) || w.generations > 0)
         return run_layers(&w);
     w.layouts.n = w.plan.n;
     w.layouts.p = w.plan.p;
@@ -361,6 +363,7 @@ static int run(int argc, char **argv)
     if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->sizing->check_fpr(w.plan.p, &err))
         w.plan.kind =
             kind_compact()->sizing->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();
+    w.plan.grows = !w.fixed && w.plan.size == 0 && w.plan.kind == kind_usual();
     if (w.has_layouts)
         plan_with_layouts(&w.plan);
     if (w.has_layouts ? !check_layouts(&w.layouts, &err) : !plan_solve(&w.plan, &err)) {

@@ -169,7 +169,7 @@ static void add_loads(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
     double room = 0, keys = 0;
-    if (h->policy != POLICY_RING) {
+    if (!format_forgets(h)) {
         room = (double)h->n_design * f->shards;
         add_load(r, f, room > 0 ? f->all.n / room : NAN);
         return;
@@ -194,9 +194,9 @@ static double keys_until(const struct layer *layer, double limit, double fpr)
 static double keys_left(const struct figures *f)
 {
     const struct header *h = f->header;
-    unsigned at = h->policy == POLICY_RING ? chain_newest(h) : 0;
+    unsigned at = format_forgets(h) ? chain_newest(h) : 0;
     double fpr = f->layer[at].fpr, all = f->all.fpr;
-    bool one = h->policy == POLICY_RING || (h->policy == POLICY_FIXED && h->n_layers == 1);
+    bool one = format_forgets(h) || (!format_grows(h) && h->n_layers == 1);
     if (is_immutable(h) || !one || h->n_design == 0 || is_rough(f))
         return NAN;
     if (all >= h->fpr_design)
@@ -339,8 +339,8 @@ static void add_layer(struct report *r, const struct header *h, unsigned i,
     report_number(r, "load", "load", FORM_PERCENT, known(layer->n_design != 0, ESTIMATED),
                   n / (double)layer->n_design);
     report_number(r, "FPR", "fpr_current", FORM_DIGITS, EXACT, census->fpr);
-    report_uint(r, "generation", "generation", FORM_COUNT,
-                known(h->policy != POLICY_FIXED, RECORDED), layer->generation);
+    report_uint(r, "generation", "generation", FORM_COUNT, known(layer->generation != 0, RECORDED),
+                layer->generation);
     report_uint(r, "age, s", "age_seconds", FORM_COUNT,
                 known(layer->since != 0 && layer->since <= now, EXACT), now - layer->since);
 }
@@ -365,18 +365,19 @@ static void add_all(struct report *r, const struct figures *f)
 static void pick_load(struct report *r, const struct report *all, const struct figures *f)
 {
     const struct header *h = f->header;
-    if (h->policy == POLICY_FIXED && h->n_design == 0)
+    bool grows = format_grows(h), forgets = format_forgets(h);
+    if (!grows && h->n_design == 0)
         return;
-    if (h->policy == POLICY_FIXED || h->policy == POLICY_RING)
-        report_pick(r, all, "load");
-    else
+    if (grows)
         add_load(r, f, load_of_newest(f));
-    if (h->policy == POLICY_FIXED)
-        report_remark(r, is_immutable(h) ? ", takes no more keys" : ", FPR rises when full");
-    else if (h->policy == POLICY_RING)
+    else
+        report_pick(r, all, "load");
+    if (grows)
+        report_remark(r, "%s, grows when full", h->n_layers > 1 ? " of the newest layer" : "");
+    else if (forgets)
         report_remark(r, " of the newest generation");
     else
-        report_remark(r, "%s, grows when full", h->n_layers > 1 ? " of the newest layer" : "");
+        report_remark(r, is_immutable(h) ? ", takes no more keys" : ", FPR rises when full");
 }
 
 /* What a person asks for, and what is not as usual: at most 12 of all rows. */

@@ -59,7 +59,8 @@ void warn_useless(const struct store *s)
     if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WARN_USELESS * h->fpr_design)
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
-            "design rate %s; make one with a larger --capacity, or one that grows (--grow)",
+            "design rate %s; make one with a larger --capacity, or one that grows (without "
+            "--fixed)",
             s->name, num_show_fpr(now, fpr), num_show_fpr(design, h->fpr_design));
 }
 

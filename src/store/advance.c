@@ -102,7 +102,7 @@ bool advance(struct session *s, unsigned threads, struct err *err)
 {
     const struct layers layers = filter_layers(s->filter);
     struct header h = chain_close(&layers, &s->counters, threads);
-    if (h.policy == POLICY_RING)
+    if (format_forgets(&h))
         return rotate(s, &h, err);
     return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&
            session_change(s, &h, err);

@@ -6,25 +6,27 @@
 
 #include "base/num.h"
 
-/* Each layer gets BUDGET of the remaining FPR, and GROWTH times the last layer's capacity. Measured
- * over final sizes from 1e6 to 1e8 keys, against the bits of a filter of the right size: 0.15 (the
- * rest shrinks by 0.85) and 2 took 2.0 times the bits, 3.8 at most; half and 2 took 3.2 to 3.9
- * times. Layers below SMALL keys grow by SMALL_GROWTH, since every layer is searched for each new
- * key. For 6e6 keys from a pipe, a first layer for 2^18 keys took 28 % more CPU time than one for
- * 2^20 if each layer doubled, and 11 % more with SMALL_GROWTH. */
+/* A layer gets BUDGET of the FPR that is left, so the rest shrinks by 0.85. */
 static const double BUDGET = 0.15;
-enum { GROWTH = 2, SMALL = 1 << 20, SMALL_GROWTH = 4 };
 
-/* A first layer that is sized for its input is expected to be the last. It gets LAST_BUDGET of the
- * FPR: 0.3 took as few bits as 0.5, and leaves more to later layers. */
-static const double LAST_BUDGET = 0.3;
+/* A first layer for the keys to come takes 1 or 2 % more space than one with the whole FPR. */
+const double CHAIN_SIZED = 0.9;
 
-/* The least capacity of a first layer sized for an input: 40 KB at an FPR of 0.001. */
-static const uint64_t LEAST_FIRST = 1 << 14;
+/* The same if further layers are expected: 0.3 took as few bits as 0.5, and leaves more to them. */
+static const double EXPECTING_MORE = 0.3;
 
-/* Below this, a layer would take more than 70 bits a key, and collisions of 64-bit hashes matter.
+/* With a new layer, a file has at most MOST_LEN times the length of one that was made for its keys,
+ * unless it must grow faster to get to MOST_KEYS with as many layers as a file can have. Lengths
+ * are rounded up to pages, and layers so that they fold: the file has up to 2.5 times the length.
  */
-static const double LEAST_FPR = 1e-12;
+static const double MOST_LEN = 2.4, MOST_KEYS = 1e10;
+
+/* The least capacity of a layer, if MOST_LEN permits it: 40 KB at an FPR of 0.001. */
+static const uint64_t LEAST = 1 << 14;
+
+/* Below this, a layer would take more than 80 bits a key, and collisions of 64-bit hashes matter.
+ */
+static const double LEAST_FPR = 1e-13;
 
 /* The layers of a growing filter can be folded (seen shrink) to a half, a third, a quarter, a sixth
  * and a twelfth, since the newest layer is seldom full. */
@@ -53,18 +55,31 @@ static bool make_layer(struct layer *layer, const struct kind *kind, uint64_t id
     return true;
 }
 
-bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
+bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p, bool more,
                          struct err *err)
 {
     h->policy = POLICY_GROW;
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    double part = n != 0 ? LAST_BUDGET : BUDGET;
-    if (!make_layer(&h->layers[0], kind, 1, n != 0 ? n : CHAIN_FIRST, part * p, true, err))
+    double part = n == 0 ? BUDGET : more ? EXPECTING_MORE : CHAIN_SIZED;
+    if (!make_layer(&h->layers[0], kind, 1, n != 0 ? n : CHAIN_FIRST, part * p, n == 0 || more,
+                    err))
         return false;
     h->layers[0].since = h->created;
     return true;
+}
+
+void chain_start_like(struct header *h, const struct header *like)
+{
+    struct layer *layer = &h->layers[0];
+    h->policy = POLICY_GROW;
+    h->n_design = 0;
+    h->fpr_design = like->fpr_design;
+    layer->n_design = like->layers[0].n_design;
+    layer->fpr_design = like->layers[0].fpr_design;
+    layer->generation = layer->id;
+    layer->since = h->created;
 }
 
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
@@ -84,7 +99,7 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
 
 unsigned chain_generations(const struct header *h)
 {
-    return h->policy == POLICY_RING ? h->n_layers - 1 : 0;
+    return format_forgets(h) ? h->n_layers - 1 : 0;
 }
 
 /* The promised FPR less the FPR of the closed layers. */
@@ -128,16 +143,65 @@ static uint64_t capacity_of(const struct layer *l)
     return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
 }
 
-static uint64_t next_capacity(const struct layer *last)
+/* A layer is closed with nearly as many keys as it has room for. How many it lacks depends on how
+ * the input was cut into pieces, on which sizes must not depend. */
+static const double NEARLY = 0.97;
+
+/* The keys of all layers, all of them closed. */
+static uint64_t keys_of(const struct header *h)
 {
-    uint64_t n = capacity_of(last);
-    return (n < SMALL ? SMALL_GROWTH : GROWTH) * n;
+    uint64_t n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        uint64_t most = capacity_of(&h->layers[i]), keys = chain_keys_in(h, &h->counters, i);
+        n += (double)keys >= NEARLY * (double)most ? most : keys;
+    }
+    return n > 0 ? n : 1;
+}
+
+/* The length of a file with one layer for n keys; 0: there is none. */
+static uint64_t len_of(const struct kind *kind, uint64_t n, double p)
+{
+    struct header h = {.n_layers = 1, .layers[0].kind = kind};
+    if (!kind->sizing->size(n, p, &h.layers[0]))
+        return 0;
+    format_place(&h);
+    return h.file_len;
+}
+
+/* The least part of n keys for which the next layer must have room. */
+static double least_room(const struct header *h, double n)
+{
+    static const double STEP = 1.0 / 16;
+    for (double room = 4 * STEP; room < 1; room += STEP) {
+        double most = n;
+        for (unsigned i = h->n_layers; i < FORMAT_MAX_LAYERS; i++)
+            most *= 1 + room;
+        if (most >= MOST_KEYS)
+            return room;
+    }
+    return 1;
+}
+
+/* The capacity of the next layer, at an FPR of p. */
+static uint64_t next_capacity(const struct header *h, const struct kind *kind, double p)
+{
+    if (p < LEAST_FPR)
+        return 1;
+    uint64_t n = keys_of(h), wanted = n > LEAST ? n : LEAST;
+    double room = MOST_LEN * (double)len_of(kind, n, h->fpr_design) - (double)h->file_len;
+    struct layer ignored = {.kind = kind};
+    uint64_t pages = room > 0 ? (uint64_t)(room / (FORMAT_PAGE + FORMAT_SUM)) : 0;
+    uint64_t fits = pages > 2 ? kind->sizing->capacity((pages - 2) * FORMAT_PAGE, p, &ignored) : 0;
+    uint64_t least = (uint64_t)ceil(least_room(h, (double)n) * (double)n);
+    uint64_t step = n / 64 + 1; /* so that it does not depend on the last digits of p */
+    fits -= fits % step;
+    return wanted <= fits ? wanted : fits > least ? fits : least;
 }
 
 uint64_t chain_first(uint64_t n)
 {
     n += n / 20; /* the sampled records may be longer than the rest */
-    return n == 0 ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
+    return n == 0 ? 0 : n > LEAST ? n : LEAST;
 }
 
 static unsigned oldest_layer(const struct header *h)
@@ -151,8 +215,7 @@ static unsigned oldest_layer(const struct header *h)
 
 bool chain_is_exact(const struct header *h)
 {
-    return kind_is_exact(h->layers[chain_newest(h)].kind) &&
-           (h->policy == POLICY_GROW || h->n_layers == 1);
+    return kind_is_exact(h->layers[chain_newest(h)].kind) && (format_grows(h) || h->n_layers == 1);
 }
 
 /* Did layer i take keys before layer j? */
@@ -297,9 +360,9 @@ static bool make_next(const struct header *h, struct layer *out, struct err *err
 {
     const struct layer *last = &h->layers[chain_newest(h)];
     uint64_t id = unused_id(h);
+    double p = BUDGET * rate_left(h);
     if (!kind_is_exact(last->kind))
-        return make_layer(out, last->kind, id, next_capacity(last), BUDGET * rate_left(h), true,
-                          err);
+        return make_layer(out, last->kind, id, next_capacity(h, last->kind, p), p, true, err);
     /* The other program's rule follows the capacity, which a file may forge. Valid layers hold it
      * at about their design FPR; small ones are rounded. */
     if ((double)last->n_design > 2 * layer_n_at(last, last->fpr_design) + 64)

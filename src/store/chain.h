@@ -2,10 +2,11 @@
  * Layer lists of growing filters and rings: decides which layer comes next. This module works on
  * headers only; advance.h changes the file. New keys always go into the newest layer.
  *
- * A growing filter (POLICY_GROW) gets another layer when the newest is full. The new layer has four
- * times the capacity of the newest, or twice from 2^20 keys on. Each layer gets a fixed part of the
- * FPR that is left: the promised FPR less that of the earlier layers, measured from their bits. A
- * key is inserted only if no layer has it. Layouts of other programs have their own rules
+ * A growing filter (POLICY_GROW) gets another layer when the newest is full. The new layer has room
+ * for as many keys as the filter has, or for fewer if the file would become too large for its keys.
+ * Each layer gets a fixed part of the FPR that is left: the promised FPR less that of the earlier
+ * layers, measured from their bits. So the FPR of all layers together never passes the promised
+ * one. A key is inserted only if no layer has it. Layouts of other programs have their own rules
  * (kind->growth).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
@@ -28,18 +29,25 @@ enum {
     CHAIN_GENERATIONS = FORMAT_MAX_LAYERS - 1,
 };
 
+/* The part of the promised FPR that a first layer takes which has room for the keys to come. */
+extern const double CHAIN_SIZED;
+
 /* The layer that takes keys. */
 unsigned chain_newest(const struct header *h);
 
 /* Set up the layers of a new header, and its policy, capacity and FPR. chain_start_growing: the
  * first layer, for n keys, of a growing filter that keeps FPR p; n is 0 if the number of keys is
- * unknown, for a layer of CHAIN_FIRST keys. chain_start_ring: the layers of a ring that remembers n
- * keys for at least `generations` rotations. The newest layer's `since` is h->created. The layers
- * get no file offsets yet (format_place). */
-bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p,
+ * unknown, for a layer of CHAIN_FIRST keys. `more`: further layers are expected, so that the first
+ * leaves them a larger part of p, and can be folded. chain_start_ring: the layers of a ring that
+ * remembers n keys for at least `generations` rotations. The newest layer's `since` is h->created.
+ * The layers get no file offsets yet (format_place). */
+bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p, bool more,
                          struct err *err);
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
+
+/* The same for a header with one layer, like that of the growing filter `like`. */
+void chain_start_like(struct header *h, const struct header *like);
 
 /* For how many rotations a filter remembers a key; 0: it is no ring. */
 unsigned chain_generations(const struct header *h);

@@ -271,7 +271,8 @@ static void describe_planned(const struct store *s, struct facts *facts)
 static bool make_smaller(const char *path, struct header *h, struct err *err)
 {
     const struct layer *first = &h->layers[0];
-    const struct design usual = {.kind = first->kind, .p = h->fpr_design, .grow = true};
+    const struct design usual = {
+        .kind = first->kind, .p = h->fpr_design, .grow = true, .more = true};
     return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
            filter_build_empty_file(path, h, err);
 }

@@ -451,7 +451,7 @@ static bool is_void_now(const struct filter *f, unsigned layer)
     struct header now;
     struct err ignored;
     bool slot_damaged;
-    return f->header.policy == POLICY_RING && read_header(f->fd, &now, &slot_damaged, &ignored) &&
+    return format_forgets(&f->header) && read_header(f->fd, &now, &slot_damaged, &ignored) &&
            layer < now.n_layers && now.layers[layer].is_void;
 }
 
@@ -717,7 +717,7 @@ bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct er
     if (!filter_open(&f, path, FILTER_READ, err))
         return false;
     *n = (double)f.header.counters.keys_added;
-    if (f.header.n_layers > 1 && f.header.policy != POLICY_GROW) {
+    if (format_shares_keys(&f.header)) {
         filter_census_all(&f, threads, &census);
         *n = census.n_low;
     }

@@ -41,10 +41,10 @@ void foreign_layers(const struct layout_filter *filter, struct header *h)
     for (unsigned i = 0; i < h->n_layers; i++) {
         h->layers[i] = filter->layer[i];
         h->layers[i].id = i + 1;
-        if (h->policy == POLICY_GROW)
+        if (format_grows(h))
             h->layers[i].generation = i + 1;
     }
-    if (h->policy == POLICY_GROW)
+    if (format_grows(h))
         h->layers[h->n_layers - 1].since = h->created;
     format_place(h);
 }
@@ -65,7 +65,7 @@ bool foreign_filter(const struct header *h, struct layout_filter *filter, struct
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!kind_is_foreign(h->layers[i].kind) || h->layers[i].kind != h->layers[0].kind)
             return fail(err, "is of no other program's layout");
-    if (h->n_layers > 1 && (h->policy != POLICY_GROW || chain_newest(h) != h->n_layers - 1))
+    if (h->n_layers > 1 && (!format_grows(h) || chain_newest(h) != h->n_layers - 1))
         return fail(err, "has several layers, which are no chain of its layout");
     *filter = (struct layout_filter){.hash = h->hash,
                                      .seed = h->seed,

@@ -49,12 +49,14 @@ enum {
                                     not tell how many keys share them: more than their number
                                     tells */
     COMPAT_ESTIMATED = 1 << 3,   /* the counters began with an estimate from the bits */
+    COMPAT_JOINED = 1 << 4,      /* a growing filter has layers that a merge joined, which may have
+                                    the same keys */
     /* Bits 8 to 15: the length in bytes of all keys of the filter, which are given in hexadecimal
      * digits (PREP_HEX); 0 if it is unknown or differs. */
     COMPAT_KEY_LEN_SHIFT = 8,
     COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
-    COMPAT_KNOWN =
-        COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_ESTIMATED | COMPAT_KEY_LEN,
+    COMPAT_KNOWN = COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_ESTIMATED |
+                   COMPAT_JOINED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_BATCHES = 1 << 1,   /* the header has batches after the layers */
@@ -158,6 +160,12 @@ static inline bool format_grows(const struct header *h)
 static inline bool format_forgets(const struct header *h)
 {
     return h->policy == POLICY_RING;
+}
+
+/* May layers have the same keys, as generations may, and layers that a merge joined? */
+static inline bool format_shares_keys(const struct header *h)
+{
+    return h->n_layers > 1 && (!format_grows(h) || (h->compat & COMPAT_JOINED) != 0);
 }
 
 /* The length in bytes that keys must have; 0: any. */

@@ -77,8 +77,9 @@ static bool check_fpr(const struct plan *plan, struct err *err)
 static bool solve_layer(struct plan *plan, struct err *err)
 {
     char n[NUM_TEXT], p[NUM_TEXT], limit[NUM_TEXT];
+    double share = plan->grows ? CHAIN_SIZED : 1;
     return check_fpr(plan, err) &&
-           (plan->kind->sizing->size(plan->n, plan->p, &plan->layer) ||
+           (plan->kind->sizing->size(plan->n, share * plan->p, &plan->layer) ||
             fail(err, "%s keys at an FPR of %s need a file larger than %s",
                  num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p),
                  num_show_bytes(limit, plan->kind->sizing->len_max)));
@@ -248,14 +249,18 @@ bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
 
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err)
 {
-    *plan = (struct plan){
-        .kind = design_kind(d), .n = design_is_sized(d) ? d->n : n, .p = d->p, .size = d->size};
+    *plan = (struct plan){.kind = design_kind(d),
+                          .n = design_is_sized(d) || d->n > n ? d->n : n,
+                          .p = d->p,
+                          .size = d->size,
+                          .grows = d->grow};
     if (d->exact)
         plan->p = plan_least_fpr(plan->n);
     if (d->like != NULL) {
         const struct layer *like = &d->like->layers[0];
-        plan->n = d->like->n_design;
+        plan->n = format_grows(d->like) ? like->n_design : d->like->n_design;
         plan->p = d->like->fpr_design;
+        plan->grows = format_grows(d->like);
         plan->layer = (struct layer){.kind = like->kind, .data_len = like->data_len};
         memcpy(plan->layer.geometry, like->geometry, sizeof like->geometry);
         if (kind_is_foreign(like->kind) && like->kind->layout->strip != NULL)
@@ -328,21 +333,40 @@ void header_join_keys(struct header *h, const struct header *other)
 
 static bool design_chain(struct header *h, const struct design *d, uint64_t n, struct err *err)
 {
-    uint64_t first = d->n;
-    if (d->grow && n > (d->n != 0 ? d->n : CHAIN_FIRST))
-        first = n;
+    uint64_t first = d->grow && n > d->n ? n : d->n;
     struct plan whole = {.kind = design_kind(d),
                          .n = first != 0 ? first : CHAIN_FIRST,
                          .p = d->p != 0 ? d->p : LAYER_FPR};
     if (!plan_solve(&whole, err))
         return false;
-    return d->grow ? chain_start_growing(h, whole.kind, first, whole.p, err)
-                   : chain_start_ring(h, whole.kind, d->generations, first, whole.p, err);
+    if (!d->grow)
+        return chain_start_ring(h, whole.kind, d->generations, first, whole.p, err);
+    if (!chain_start_growing(h, whole.kind, first, whole.p, d->more, err))
+        return false;
+    if (d->foldable)
+        whole.kind->uniting->round_to_fold(&h->layers[0], 0);
+    return true;
+}
+
+static bool design_single(struct header *h, const struct design *d, uint64_t n, struct err *err)
+{
+    struct plan plan;
+    if (!design_plan(d, n, &plan, err))
+        return false;
+    h->n_layers = 1;
+    h->layers[0] = plan.layer;
+    h->layers[0].id = 1;
+    h->n_design = h->layers[0].n_design = plan.n;
+    h->fpr_design = h->layers[0].fpr_design = plan.p;
+    if (d->like != NULL)
+        h->compat |= d->like->compat & COMPAT_ASSUMED;
+    if (d->like != NULL && format_grows(d->like))
+        chain_start_like(h, d->like);
+    return true;
 }
 
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err)
 {
-    struct plan plan;
     if (d->layout != NULL) {
         struct layout_filter filter;
         if (!design_layout(d, n, &filter, err))
@@ -350,20 +374,9 @@ bool header_design(struct header *h, const struct design *d, uint64_t n, struct 
         foreign_layers(&filter, h);
         return true;
     }
-    if (d->grow || d->generations > 0) {
-        if (!design_chain(h, d, n, err))
-            return false;
-    } else {
-        if (!design_plan(d, n, &plan, err))
-            return false;
-        h->n_layers = 1;
-        h->layers[0] = plan.layer;
-        h->layers[0].id = 1;
-        h->n_design = h->layers[0].n_design = plan.n;
-        h->fpr_design = h->layers[0].fpr_design = plan.p;
-        if (d->like != NULL)
-            h->compat |= d->like->compat & COMPAT_ASSUMED;
-    }
+    bool chain = d->like == NULL && (d->grow || d->generations > 0);
+    if (!(chain ? design_chain : design_single)(h, d, n, err))
+        return false;
     format_place(h);
     return true;
 }

@@ -33,6 +33,7 @@ struct plan {
     uint64_t n;         /* distinct keys */
     double p;           /* design FPR */
     uint64_t size;      /* limit for the file, in bytes */
+    bool grows;         /* n and p given: the layer is the first of a filter that grows */
     struct layer layer; /* for n keys at p; data_len may be an estimate (kind->sizing->size) */
 };
 
@@ -60,6 +61,7 @@ struct design {
     const struct header *batch_for;   /* header of a kind that counts, which gives p and the bits */
     bool foldable;                    /* a size that can be halved repeatedly */
     bool grow;            /* grows without limit (chain.h); n, if given: first layer's size */
+    bool more;            /* the same, and further layers are expected */
     unsigned generations; /* a ring with this many generations; needs n */
     bool each;            /* counts each time that a key is put; a kind that counts */
     bool empty;           /* contains no keys yet */
@@ -78,8 +80,8 @@ bool design_layout(const struct design *d, uint64_t n, struct layout_filter *fil
 /* Makes the rule prepare and hash keys as the design's layout does. */
 bool design_rule(const struct design *d, struct key_rule *rule, struct err *err);
 
-/* Plans a filter without a layout that neither grows nor is a ring. n is the number of distinct
- * keys; it is used unless design_is_sized. Fails if the design cannot be achieved. */
+/* Plans a filter without a layout that is no ring. n is the number of distinct keys; it is used
+ * unless design_is_sized. Fails if the design cannot be achieved. */
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err);
 
 /* Makes a clean header, without layers yet, for keys prepared and hashed by `rule`. The file's id

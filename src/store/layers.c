@@ -7,8 +7,11 @@
 #include "kind/table.h"
 #include "store/chain.h"
 
+/* The layers of shorter files are in the cache, more or less. */
+static const uint64_t CACHE = 16 << 20;
+
 /* Prefetches what queries of all layers will read into the cache. With five layers of 78 MB in all,
- * this makes queries 10 % faster. */
+ * this makes queries 10 % faster; with four of 2 MB, 10 % slower. */
 static void prefetch(const struct layers *l, struct hashes keys, size_t n)
 {
     for (unsigned i = 0; i < l->header->n_layers; i++) {
@@ -24,7 +27,7 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
                   layers_verify *verify, void *ctx, struct err *err)
 {
     memset(present, 0, (n + 63) / 64 * sizeof *present);
-    if (l->header->n_layers > 1)
+    if (l->header->n_layers > 1 && l->header->file_len > CACHE)
         prefetch(l, keys, n);
     for (unsigned i = 0; i < l->header->n_layers; i++) {
         const struct layer *layer = &l->header->layers[i];
@@ -90,7 +93,7 @@ static void set_n(struct census *all, double n, double low, double high)
 static void sum_keys(const struct header *h, const struct census *layer, struct census *all)
 {
     double n = 0, low = 0, high = 0, passed = 1;
-    bool apart = h->policy == POLICY_GROW;
+    bool apart = !format_shares_keys(h);
     unsigned in_use = 0;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct census *c = &layer[i];
@@ -208,7 +211,7 @@ bool layers_counters_agree(const struct header *h, const struct counters *counte
     /* Layers of a ring or a merged filter may share keys. If an assumption of the formula does not
      * hold (layout->caveat), it says little about the keys. */
     if (layout_caveat(h->layers[0].kind) != NULL || (h->compat & COMPAT_INTERSECTED) != 0 ||
-        (h->policy != POLICY_GROW && h->n_layers > 1))
+        format_shares_keys(h))
         return true;
     double n = 0, counted = 0;
     for (unsigned i = 0; i < h->n_layers; i++) {

@@ -376,7 +376,43 @@ static void union_header(struct make *m)
         absent *= 1 - h->layers[i].fpr_design;
     }
     h->fpr_design = n == 1 ? h->layers[0].fpr_design : format_rate(1 - absent);
+    h->compat &= ~(uint32_t)COMPAT_JOINED;
     format_place(h);
+}
+
+/* Does the result grow? It does unless every input is one to which no layer is added, as filters of
+ * fixed size and compact ones. */
+static bool grows(const struct make *m)
+{
+    bool any = false, foreign = false;
+    for (unsigned i = 0; i < m->n_in; i++) {
+        any |= format_grows(&m->in[i].header) || format_forgets(&m->in[i].header);
+        foreign |= kind_is_foreign(m->in[i].header.layers[0].kind);
+    }
+    return any && !foreign && !format_is_immutable(&m->header);
+}
+
+/* Makes the result one that grows. It promises a rate that leaves a part for further layers: that
+ * of the inputs together, or less if fewer layers than theirs take the keys. */
+static void make_growing(struct make *m)
+{
+    struct header *h = &m->header;
+    unsigned newest = h->n_layers - 1;
+    double used = 0, promised = 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        promised = fmax(promised, m->in[i].header.fpr_design);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct layer *layer = &h->layers[i];
+        double fpr = m->layer[i].census.fpr;
+        layer->generation = layer->id;
+        used += i == newest ? fmax(layer->fpr_design, fpr) : fpr;
+    }
+    h->layers[newest].since = h->created;
+    h->policy = POLICY_GROW;
+    h->n_design = 0;
+    h->fpr_design = format_rate(fmax(promised, used / CHAIN_SIZED));
+    if (h->n_layers > 1)
+        h->compat |= COMPAT_JOINED;
 }
 
 /* Counts the keys that the bits of each layer show, as if each had been given once, in this order.
@@ -454,14 +490,15 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
             return false;
     }
     count_keys(m);
+    if (grows(m))
+        make_growing(m);
     return true;
 }
 
 bool make_estimates(const struct make *m)
 {
     const struct header *h = &m->header;
-    bool joined = h->policy == POLICY_FIXED && h->n_layers > 1;
-    return !joined && (h->compat & COMPAT_INTERSECTED) == 0;
+    return !format_shares_keys(h) && (h->compat & COMPAT_INTERSECTED) == 0;
 }
 
 /* ---- Folding. */
@@ -523,7 +560,7 @@ static void fold_header(struct fold *f)
             if (layer->data_len < from->layers[i].data_len || layer->n_design == 0)
                 layer->n_design = (uint64_t)fmax(1, layer_n_at(layer, layer->fpr_design));
         }
-        if (h->policy == POLICY_FIXED)
+        if (from->n_design != 0)
             h->n_design += layer->n_design;
     }
     format_place(h);

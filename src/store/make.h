@@ -76,8 +76,8 @@ bool make_check_sound(const struct make *m, struct err *err);
 
 /* Unites the layers of all inputs where they fit each other; the others become layers of their own.
  * If the rate of the result is above `limit`, does so again and leaves more layers as they are. The
- * result neither grows nor forgets. `intersect`: each input is one layer, all of one size; bits
- * that all have are kept. */
+ * result does not forget. It grows if an input does. `intersect`: each input is one layer, all of
+ * one size; bits that all have are kept. */
 bool make_union(struct make *m, bool intersect, double limit, struct err *err);
 
 /* Do the bits of the result tell its number of keys? */

@@ -93,7 +93,7 @@ static bool advance(void *place, unsigned threads, struct err *err)
     struct memory *m = place;
     const struct layers layers = layers_of(m);
     struct header h = chain_close(&layers, &m->header.counters, threads);
-    return h.policy == POLICY_RING ? rotate(m, &h, err) : grow(m, &h, err);
+    return format_forgets(&h) ? rotate(m, &h, err) : grow(m, &h, err);
 }
 
 bool memory_advance(struct store *s, struct err *err)

@@ -44,7 +44,8 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     struct refit *r = calloc(1, sizeof *r);
     if (r == NULL)
         return NULL;
-    r->design = (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true};
+    r->design =
+        (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true, .more = true};
     r->build = (struct filter_build){.design = &r->design,
                                      .rule = rule,
                                      .threads = limits->threads,

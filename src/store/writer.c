@@ -136,7 +136,7 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
     if (kind_is_exact(layer->kind) && !layer->kind->growth->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
-    return !options->rotate || h->policy == POLICY_RING ||
+    return !options->rotate || format_forgets(h) ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
 
@@ -432,9 +432,9 @@ static const double FULL = 1.0 / 64;
  * number of keys, at least 1, that may go in before the next call. */
 static bool make_room(struct writer *w, size_t *room, struct err *err)
 {
-    enum policy policy = header_of(w)->policy;
+    const struct header *h = header_of(w);
     *room = LAYER_BATCH;
-    if (policy == POLICY_FIXED || (policy == POLICY_RING && !w->options.rotate))
+    if (!format_grows(h) && !(format_forgets(h) && w->options.rotate))
         return true;
     double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;

@@ -59,7 +59,7 @@ def measure(seen, sizes):
         for n in sizes:
             row = {}
             for way in WAYS:
-                bytes_made, seconds_made = best(seen, directory, n, way, "-n", str(n))
+                bytes_made, seconds_made = best(seen, directory, n, way, "--fixed", "-n", str(n))
                 bytes_grown, seconds_grown = best(seen, directory, n, way)
                 row[way] = (bytes_grown / bytes_made, seconds_grown / seconds_made)
             rows.append((n, row))

@@ -14,7 +14,7 @@ clean()
 @test "added keys are there, and counted" {
     seq 1000 >old
     seq 501 2000 >new
-    quiet seen create -n 10000 -p 1e-9 f old
+    quiet seen create --fixed -n 10000 -p 1e-9 f old
     quiet seen add f new
     run -0 seen query -c f <(seq 2000)
     [ "$output" = 2000 ]
@@ -32,15 +32,15 @@ clean()
 
 @test "adding gives the bytes that creating gives" {
     seq 30000 >keys
-    quiet seen create -n 30000 f keys
+    quiet seen create --fixed -n 30000 f keys
     data f >want
     for threads in 1 2 5; do
-        quiet seen create --empty -n 30000 --force g
+        quiet seen create --fixed --empty -n 30000 --force g
         quiet seen add -j $threads g keys
         data g | cmp - want
         clean g
     done
-    quiet seen create --empty -n 30000 --force g
+    quiet seen create --fixed --empty -n 30000 --force g
     for part in 'NR % 3 == 0' 'NR % 3 == 1' 'NR % 3 == 2'; do
         awk "$part" keys | quiet seen add g
     done
@@ -155,15 +155,15 @@ full()
     seq 200001 300000 >two
     for p in 0.01 0.001 1e-4; do
         for n in 3000 50000; do
-            quiet seen create --empty -n $n -p 0.02 --force f
+            quiet seen create --fixed --empty -n $n -p 0.02 --force f
             full f $p one
             [[ $(cat err) == 'seen: one:'* ]]
         done
     done
     # In the second file, with all of the first one in.
-    quiet seen create --empty -n 150000 -p 0.001 --force f
+    quiet seen create --fixed --empty -n 150000 -p 0.001 --force f
     for threads in 1 3; do
-        quiet seen create --empty -n 150000 -p 0.001 --force f
+        quiet seen create --fixed --empty -n 150000 -p 0.001 --force f
         full f 0.001 -j $threads one two
         [[ $(cat err) == 'seen: two:'* ]]
         run -1 seen query -q -v f one
@@ -178,7 +178,7 @@ full()
 }
 
 @test "a filter that gets too full is warned of, and at the end" {
-    quiet seen create --empty -n 10000 -p 0.001 f
+    quiet seen create --fixed --empty -n 10000 -p 0.001 f
     quiet seen add f <(seq 9900)
     run -0 --separate-stderr seen add f <(seq 9900 10500) <(seq 20000 22000)
     [ -z "$output" ]
@@ -602,7 +602,7 @@ has_counted() { [ "$(peek f 8208 2)" = "$1" ]; }
     alike <(data f) <(data g)
     quiet seen add --create f -k new
     [ "$(seen query -c f keys <(echo new))" = 1001 ]
-    quiet seen add --create -n 5000 -p 1e-4 -i sized -k ABC
+    quiet seen add --create --fixed -n 5000 -p 1e-4 -i sized -k ABC
     seen stats --json sized | jq -e '.policy == "FPR rises" and .n_design == 5000 and .fpr_design == 1e-4'
     run -0 seen query -q sized -k abc
     # What is there is used as it is.

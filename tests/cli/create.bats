@@ -18,7 +18,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     seq 1000 >keys
     seq 500 >>keys
     quiet seen create f.seen keys
-    seen stats --json f.seen | jq -e '.n_design == 1000 and .keys_added == 1000 and
+    seen stats --json f.seen | jq -e '.n_design == null and .layers[0].n_design == 1000 and .keys_added == 1000 and
         .records == 1500 and .fpr_design == 0.001 and .fpr_current <= 0.001 and .state == "clean"'
     run -0 seen query -c f.seen keys
     [ "$output" = 1500 ]
@@ -30,14 +30,14 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     seq 50000 >keys
     for p in 0.5 0.02 0.01 0.001 1e-6; do
         quiet seen create --force -p "$p" once.seen keys
-        once=$(seen stats --json once.seen | jq -c '[.n_design, .keys_added, .fpr_current, .bytes]')
+        once=$(seen stats --json once.seen | jq -c '[.layers[0].n_design, .keys_added, .fpr_current, .bytes]')
         for i in 1 25000 50000; do
             { cat keys; echo "$i"; } | quiet seen create --force -p "$p" f.seen
-            run -0 jq -c '[.n_design, .keys_added, .fpr_current, .bytes]' <(seen stats --json f.seen)
+            run -0 jq -c '[.layers[0].n_design, .keys_added, .fpr_current, .bytes]' <(seen stats --json f.seen)
             [ "$output" = "$once" ]
         done
     done
-    seen stats --json f.seen | jq -e '.n_design == 50000 and .records == 50001'
+    seen stats --json f.seen | jq -e '.layers[0].n_design == 50000 and .records == 50001'
 }
 
 @test "impossible and absurd wishes are refused, and nothing is made" {
@@ -59,7 +59,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     rejects "*'18446744073709551616' is not a count*" seen create -n 18446744073709551616 f keys
     rejects "*1.84e+19 keys*" seen create -n 18446744073709551615 f keys
     rejects "seen: cannot create 'f': 1945152266993664 bytes are needed, * are free" \
-        seen create --empty -n 1e15 f
+        seen create --fixed --empty -n 1e15 f
     rejects "*--memory must be at least *" seen create --memory 1K f keys
     only keys
 }
@@ -79,7 +79,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
 
 @test "options that contradict each other are refused" {
     seq 10 >keys
-    rejects "*--empty needs *--capacity*" seen create --empty f
+    rejects "*--empty needs *--capacity*" seen create --empty --fixed f
     rejects "*--empty reads no keys*" seen create --empty -n 5 f keys
     rejects "*--empty reads no keys*" seen create --empty -n 5 f -k a
     rejects "*--empty reads no keys: not with --min-keys*" seen create --empty -n 5 --min-keys 1 f
@@ -89,6 +89,11 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     rejects "*--like takes*--capacity" seen create --like like.seen -n 5 f keys
     rejects "*--like takes*" seen create --like like.seen -p 0.1 f keys
     rejects "*--like takes*" seen create --like like.seen -s 1M f keys
+    for option in --grow --compact --counted --like=like.seen --layout=guava; do
+        rejects "*--fixed*${option%=*}*" seen create --fixed "$option" f keys
+    done
+    rejects "*--fixed*--generations*" seen create --fixed --generations 2 -n 9 f keys
+    rejects "*--grow and --size cannot*" seen create --grow -s 1M f keys
     rejects "*no FILTER*" seen create
     only keys like.seen
 }
@@ -216,15 +221,19 @@ first, then the files of keys" seen create $force foreign keys
 @test "more keys than the capacity are refused with the capacity that they need" {
     seq 20000 >keys
     rejects "seen: 20000 distinct keys are more than the 10000 *--capacity 20000" \
-        seen create -n 10000 f keys
-    rejects "*--capacity 20000" seen create -n 10000 f <keys
-    seen create --empty -n 10000 like.seen
+        seen create --fixed -n 10000 f keys
+    rejects "*--capacity 20000" seen create --fixed -n 10000 f <keys
+    seen create --fixed --empty -n 10000 like.seen
     rejects "*--capacity 20000" seen create --like like.seen f keys
     only keys like.seen
     # Repeats do not count.
-    cat keys keys | quiet seen create -n 20000 f
+    cat keys keys | quiet seen create --fixed -n 20000 f
     # Within the hundredth that the spread of bits may cost.
-    quiet seen create -n 19990 --force f keys
+    quiet seen create --fixed -n 19990 --force f keys
+    # A size fixes it, too; without either it grows.
+    rejects "*--capacity 20000" seen create -s 24K -p 1e-3 --force f keys
+    quiet seen create -n 10000 --force f keys
+    seen stats --json f | jq -e '.layers[0].n_design == 20000 and .policy == "grows" and .fpr_current <= 1e-3'
 }
 
 @test "the same bytes from a file, a pipe, gzip, several files and any number of threads" {
@@ -280,19 +289,19 @@ first, then the files of keys" seen create $force foreign keys
 @test "the same bytes when there are too many keys to count beside a given capacity" {
     # 3 million hashes are kept in memory; beyond that they go straight into the filter's bits.
     seq 3300000 >keys
-    quiet seen create --reproducible -n 3300000 -p 0.05 -j 1 f keys
+    quiet seen create --fixed --reproducible -n 3300000 -p 0.05 -j 1 f keys
     same=$(digest f)
     run -0 seen query -c f keys
     [ "$output" = 3300000 ]
     seen stats --json f |
         jq -e '.sources.keys_added == "estimated" and (.n_estimate / 3300000 - 1 | fabs) < 0.002'
-    quiet seen create --reproducible -n 3300000 -p 0.05 -j 3 --force g keys
+    quiet seen create --fixed --reproducible -n 3300000 -p 0.05 -j 3 --force g keys
     [ "$(digest g)" = "$same" ]
-    quiet seen create --reproducible -n 3300000 -p 0.05 --memory 8M --force g <keys
+    quiet seen create --fixed --reproducible -n 3300000 -p 0.05 --memory 8M --force g <keys
     [ "$(digest g)" = "$same" ]
-    rejects "*more than the 3000000 that*" seen create -n 3000000 -p 0.05 h keys
+    rejects "*more than the 3000000 that*" seen create --fixed -n 3000000 -p 0.05 h keys
     # Made for the very keys it is the same filter; only what it knows about them differs.
-    quiet seen create --reproducible -p 0.05 --force g keys
+    quiet seen create --fixed --reproducible -p 0.05 --force g keys
     alike <(data f) <(data g)
     only f g keys
 }
@@ -318,9 +327,9 @@ sys.exit(status != 0)' "$@"
     done
     head -n 5000000 keys >some
     for threads in 16 24 32 256; do
-        run -0 peak seen create --force -n 5000000 -j $threads f < <(cat some)
+        run -0 peak seen create --fixed --force -n 5000000 -j $threads f < <(cat some)
         [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
-        run -0 peak seen create --force -n 12000000 -j $threads f keys
+        run -0 peak seen create --fixed --force -n 12000000 -j $threads f keys
         [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
     done
 }
@@ -331,7 +340,7 @@ sys.exit(status != 0)' "$@"
     seq 12000000 | dd of=keys bs=4M iflag=fullblock status=none
     [ "$(size keys)" -gt 90000000 ]
     for threads in 1 2; do
-        run -0 peak seen create --force -n 12M -j $threads f keys
+        run -0 peak seen create --fixed --force -n 12M -j $threads f keys
         [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + 5000)) ]
     done
 }
@@ -390,9 +399,9 @@ sys.exit(status != 0)' "$@"
     seen stats --json f | jq -e '.fpr_design == 0.01 and .n_design > 30000'
     n=$(seen stats --json f | jq .n_design)
     # That capacity is what fits: one in a hundred more would not.
-    quiet seen create --empty -n "$n" -p 0.01 --force g
+    quiet seen create --fixed --empty -n "$n" -p 0.01 --force g
     [ "$(size g)" -le 65536 ]
-    quiet seen create --empty -n $((n + n / 100 + 2000)) -p 0.01 --force g
+    quiet seen create --fixed --empty -n $((n + n / 100 + 2000)) -p 0.01 --force g
     [ "$(size g)" -gt 65536 ]
     quiet seen create --empty -s 64K -n 12345 --force f
     [ "$(size f)" -le 65536 ]
@@ -459,7 +468,7 @@ sys.exit(status != 0)' "$@"
         (.bytes // .file_bytes // .file_size) == $size' <<<"$plan"
     run -0 --separate-stderr seen create --dry-run --empty --compact --json g
     [ "$(jq .fpr_design <<<"$output")" = 0.001 ]
-    run -0 --separate-stderr seen create --dry-run -n 1e9 g
+    run -0 --separate-stderr seen create --dry-run --empty -n 1e9 g
     [[ $output == *'1000000000 keys'* ]]
     only keys f
 }
@@ -470,7 +479,7 @@ sys.exit(status != 0)' "$@"
     seen create f keys
     local wrong
     for wrong in 'f keys' 'none/f keys' '--min-keys 5001 g keys' '--force --min-ratio 1 f fewer' \
-        '-n 500 g keys' '-n 500 --min-keys 1 g -' '-n 9000 --min-keys 5001 g keys' \
+        '--fixed -n 500 g keys' '--fixed -n 500 --min-keys 1 g -' '-n 9000 --min-keys 5001 g keys' \
         '--force --like f --min-ratio 2 f keys' '-n 10 g /dev/null' '-n 10 none/g' '-n 10 f' \
         '--compact --min-keys 5001 g keys' '--empty -n 5 f'; do
         # shellcheck disable=SC2086 # words
@@ -500,7 +509,7 @@ sys.exit(status != 0)' "$@"
     run -0 --separate-stderr seen create --json -p 0.01 f keys
     [ -z "$stderr" ]
     jq -e --argjson size "$(size f)" '.file == "f" and .kind == "bloom" and .bytes == $size and
-        .n_design == 1001 and .fpr_design == 0.01 and .records == 1006 and .bad_records == 0 and
+        .n_design == null and .fpr_design == 0.01 and .records == 1006 and .bad_records == 0 and
         .keys_added == 1001 and .fpr_current > 0 and .fpr_current < 0.01' <<<"$output"
     run -0 --separate-stderr seen create --json --skip-bad -d ' ' -f 2 -n 10 g keys
     jq -e '.records == 1006 and .bad_records == 1005 and .keys_added == 1' <<<"$output"
@@ -568,7 +577,7 @@ sys.exit(status != 0)' "$@"
     quiet seen create a keys
     run -2 --separate-stderr seen create --like a b five
     [[ $stderr == *"; a filter for them, and others like it, need --capacity 5000" ]]
-    run -2 --separate-stderr seen create -n 1000 b five
+    run -2 --separate-stderr seen create --fixed -n 1000 b five
     [[ $stderr == *"; it needs --capacity 5000" ]]
     refuses "seen: only 1000 distinct keys, --min-keys is 5000; 'b' is not made" \
         seen create --min-keys 5000 b keys

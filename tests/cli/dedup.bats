@@ -160,7 +160,7 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     seq 100 | seen dedup --create a.seen | cmp <(seq 100) -
     seq 90 110 | seen dedup --create a.seen | cmp <(seq 101 110) -
     says '^when full  *grows' seen stats --all a.seen
-    seq 100 | seen dedup --create -n 5k -p 1e-4 b.seen >/dev/null
+    seq 100 | seen dedup --create --fixed -n 5k -p 1e-4 b.seen >/dev/null
     says '^design capacity +5000 ' seen stats b.seen
     says '^design FPR +0.0001 ' seen stats b.seen
     refuses "seen: cannot open 'c.seen': No such file or directory (--create makes it)" seen dedup c.seen /dev/null
@@ -177,13 +177,17 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
         rm -f grows.seen fixed.seen
         for _ in 1 2; do
             seen $command --create -p 1e-6 grows.seen <(seq 20000) >out 2>err
-            seen $command --create -p 1/1000 -n 1000 fixed.seen <(seq 900) >out 2>>err
+            seen $command --create --fixed -p 1/1000 -n 1000 fixed.seen <(seq 900) >out 2>>err
             [ ! -s err ]
         done
         run -0 --separate-stderr seen $command --create -p 1e-9 -n 1M grows.seen <(seq 3)
         [ "$stderr" = "\
 seen: warning: 'grows.seen' is there already, with a false-positive rate of 1e-06: --fpr has no effect
 seen: warning: 'grows.seen' is there already, and grows: --capacity has no effect" ]
+        run -0 --separate-stderr seen $command --create --fixed -n 16384 grows.seen <(seq 3)
+        [ "$stderr" = "seen: warning: 'grows.seen' is there already, and grows: --fixed has no effect
+seen: warning: 'grows.seen' is there already, and grows: --capacity has no effect" ]
+        quiet seen $command --create -n 20000 grows.seen <(seq 3)
         run -0 --separate-stderr seen $command --create -p 1e-9 -n 1001 fixed.seen <(seq 3)
         [ "$stderr" = "\
 seen: warning: 'fixed.seen' is there already, with a false-positive rate of 0.001: --fpr has no effect
@@ -246,7 +250,7 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
 }
 
 @test "--max-fpr stops, and what was added is printed" {
-    seen create --empty -n 1000 -p 0.01 f.seen
+    seen create --fixed --empty -n 1000 -p 0.01 f.seen
     links 1 5000 >in
     run -2 --separate-stderr seen dedup --max-fpr 0.01 f.seen in
     [[ $stderr =~ ^"seen: in:"([0-9]+)": not added: the false-positive rate of 'f.seen' would pass 0.01"$ ]]
@@ -260,9 +264,9 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
 @test "a filter that does not grow takes no key beyond 10 times its design rate, unless told so" {
     local full="not added: the false-positive rate of 'f.seen' would pass 0.01, 10 times its design rate; "
     seq 20000 >in
-    seen create --empty -n 1000 -p 0.001 f.seen
+    seen create --fixed --empty -n 1000 -p 0.001 f.seen
     run -2 --separate-stderr seen dedup f.seen in
-    [[ $stderr == *"seen: in:"*": ${full}make a filter with a larger --capacity, or one that grows (--grow), or "* ]]
+    [[ $stderr == *"seen: in:"*": ${full}make a filter with a larger --capacity, or one that grows (without --fixed), or "* ]]
     printf '%s\n' "$output" >got
     # Of those before it, hardly one was dropped: the sum of the rates is below 2 % of them.
     [[ $stderr =~ "in:"([0-9]+)": " ]]
@@ -271,7 +275,7 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     run -0 --separate-stderr seen dedup f.seen got
     seen dedup --max-fpr 0.9 f.seen in >out 2>err
     # What grows, and what is emptied.
-    seen create --empty --grow -n 1000 -p 0.001 grown.seen
+    seen create --empty -n 1000 -p 0.001 grown.seen
     seen dedup grown.seen in >out 2>err
     [ ! -s err ]
     seen create --empty --generations 2 -n 1000 ring.seen
@@ -281,7 +285,7 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
 }
 
 @test "a filter that is too full is warned of, and what that may have cost is said at the end" {
-    seen create --empty -n 1000 -p 0.001 f.seen
+    seen create --fixed --empty -n 1000 -p 0.001 f.seen
     seen add f.seen <(seq 1300) 2>/dev/null
     run -0 --separate-stderr seen dedup f.seen <(echo one more)
     [ "$output" = 'one more' ]
@@ -471,7 +475,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
 }
 
 @test "a filter that was made much too small is said at the end to have lost much" {
-    run -0 --separate-stderr seen dedup --create -n 1000 -p 0.001 --max-fpr 0.99999999 f.seen <(seq 20000)
+    run -0 --separate-stderr seen dedup --create --fixed -n 1000 -p 0.001 --max-fpr 0.99999999 f.seen <(seq 20000)
     new=$(wc -l <<<"$output")
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current "* ]]
@@ -483,7 +487,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
 
 @test "of what a saturated filter has lost, a lower bound is told" {
     for n in 60000 160000 300000; do
-        quiet seen create --force --empty -n 10000 f.seen
+        quiet seen create --fixed --force --empty -n 10000 f.seen
         run -0 --separate-stderr seen dedup --verbose --max-fpr 0.999999999999 f.seen <(seq $n)
         lost=$((n - ${#lines[@]}))
         [[ ${stderr_lines[2]} =~ ': at least '([0-9]+)', and at least '([0-9]+)' since ' ]]
@@ -495,7 +499,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
         seen stats --json f.seen | jq -e ".dropped_at_least and .dropped_estimate <= $lost and
             .dropped_estimate > 0.7 * $lost"
     done
-    seen create --force --empty -n 10000 f.seen
+    seen create --fixed --force --empty -n 10000 f.seen
     seen dedup --max-fpr 0.99 f.seen <(seq 30000) >out
     seen stats --json f.seen | jq -e '.dropped_at_least == false'
 }

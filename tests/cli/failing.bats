@@ -233,9 +233,9 @@ end()
 
 @test "a filter of two layers, too full, is replaced by one of one layer whose sync fails" {
     need_strace
-    quiet seen create -p 1e-3 a.seen <(seq 100)
-    quiet seen create -p 1e-3 b.seen <(seq 101 1300)
-    quiet seen create -p 1e-3 c.seen <(seq 100)
+    quiet seen create --fixed -p 1e-3 a.seen <(seq 100)
+    quiet seen create --fixed -p 1e-3 b.seen <(seq 101 1300)
+    quiet seen create --fixed -p 1e-3 c.seen <(seq 100)
     mkfifo held
     failed=0
     for nth in 4 5 6; do

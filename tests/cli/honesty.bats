@@ -73,11 +73,11 @@ counts()
 @test "at capacity the rate is the one it was designed for" {
     # The bits of a filter of 20000 keys spread, but by less than a tenth at these rates.
     for p in 1e-1 1e-2 1e-3 1e-4 1e-5; do
-        seq -f "key %.0f" 20000 | quiet seen create -p $p --force f
+        seq -f "key %.0f" 20000 | quiet seen create --fixed -p $p --force f
         honest f
         seen stats --json f | jq -e --argjson p $p '.fpr_current < 1.1 * $p and .fpr_design == $p'
         # Made without counting it is no different.
-        quiet seen create --empty -n 20000 -p $p --force g
+        quiet seen create --fixed --empty -n 20000 -p $p --force g
         seq -f "key %.0f" 20000 | seen add g 2>/dev/null
         equal "$(seen stats --json f | jq .fpr_current)" "$(seen stats --json g | jq .fpr_current)"
     done
@@ -125,7 +125,7 @@ counts()
 
 @test "a filter in which all bits are set is still a filter" {
     seq 400000 >keys
-    quiet seen create --empty -n 1 f
+    quiet seen create --fixed --empty -n 1 f
     seen create --empty --generations 2 -n 10 -p 0.5 r
     for file in f r; do
         for _ in 1 2 3; do
@@ -167,9 +167,9 @@ counts()
 }
 
 @test "a filter that grows counts the keys that were lost, and has no keys left to tell" {
-    seen create --grow -n 2000 -p 0.1 --empty g
+    seen create -n 2000 -p 0.1 --empty g
     seq -f "key %.0f" 60000 | seen add g
-    seen stats --json g | jq -e '(.layers | length) == 4 and .keys_left == null and
+    seen stats --json g | jq -e '(.layers | length) == 5 and .keys_left == null and
         (.n_estimate - 60000 | fabs) <= 2.6 * (.n_high - .n_estimate) and
         .dropped_estimate > 1300 and .sources.dropped_estimate == "estimated"'
     # The layers have only what went into them.

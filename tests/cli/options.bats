@@ -88,6 +88,11 @@ create --from ! --from exact new lines
 create --from ! --from exact new -k 1
 create --layout = --layout guava new lines
 create --layout ! --layout guava --compact new lines
+create --fixed = --fixed new lines
+create --fixed = --fixed -s 1M new lines
+create --fixed ! --fixed --grow new lines
+create --fixed ! --fixed --compact new lines
+create --fixed ! --fixed --like f new lines
 create --grow = --grow new lines
 create --grow ! --grow --like f new lines
 create --generations = --generations 2 -n 100 new lines
@@ -96,7 +101,7 @@ create --generations ! --generations 2 new lines
 create --generations ! --generations 2 -n 100 --counted new lines
 create --foldable = --foldable new lines
 create --foldable ! --foldable --like f new lines
-create --foldable ! --foldable --grow new lines
+create --foldable = --foldable --grow new lines
 create --grow = --grow --dry-run new lines
 create --grow ! --grow -s 1M new lines
 create --empty = --empty -n 9 new
@@ -158,6 +163,11 @@ add --fpr = --create -p 0.001 counted lines
 add --fpr ~ --create -p 0.1 f lines # *rate of 0.001: --fpr has no effect
 add --fpr ~ --create -p 0.1 counted lines # *rate of 0.001: --fpr has no effect
 add --fpr ! -p 0.001 f lines
+add --fixed = --create --fixed -n 1000 f lines
+add --fixed = --create --fixed -n 1000 new lines
+add --fixed ~ --create --fixed -n 16384 grows lines # *'grows' is there already, and grows: --fixed has no effect*
+add --fixed ! --create --fixed new lines
+add --fixed ! --fixed f lines
 add --generations = --create --generations 2 -n 1000 ring lines
 add --generations = --create --generations 2 -n 100 new lines
 add --generations ! --create --generations 2 new lines
@@ -249,6 +259,11 @@ dedup --fpr = --create -p 0.001 f lines
 dedup --fpr = -p 0.001
 dedup --fpr ~ --create -p 0.1 f lines # *rate of 0.001: --fpr has no effect
 dedup --fpr ! -p 0.001 f lines
+dedup --fixed = --create --fixed -n 1000 f lines
+dedup --fixed = --create --fixed -n 100 -p 0.001 new lines
+dedup --fixed ~ --create --fixed -n 16384 grows lines # *'grows' is there already, and grows: --fixed has no effect*
+dedup --fixed ! --create --fixed new lines
+dedup --fixed ! --fixed f lines
 dedup --generations = --create --generations 2 -n 1000 ring lines
 dedup --generations = --create -n 100 -p 0.001 --generations 2 new lines
 dedup --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 generations: --generations has no effect
@@ -339,6 +354,9 @@ plan --size = -s 1M
 plan --size ! -s 1M --layout guava
 plan --layout = --layout guava -n 1000
 plan --layout ! --layout guava -s 1M
+plan --fixed = --fixed -n 1000
+plan --fixed = --fixed -s 1M
+plan --fixed ! --fixed --grow
 plan --grow = --grow
 plan --grow ! --grow -s 1M
 plan --generations = --generations 3 -n 1000
@@ -445,7 +463,7 @@ make_filters()
     printf '%s,%s\n' a 1 b 2 >csv
     LC_ALL=C sort lines >sorted
     printf '%040d\n' 1 2 3 >hex
-    seen create -n 1000 f lines
+    seen create --fixed -n 1000 f lines
     seen create --like f g lines
     seen create -n 1000 --foldable fold lines
     seen create --counted -n 1000 counted lines

@@ -17,7 +17,7 @@ row()
     # p, then for bloom the bits a key that the whole file may take, k and cache lines
     while read -r p bits k lines; do
         row bloom ".bits_per_key <= $bits and .bits_per_key > 0.99 * $bits and
-                   .k == $k and .lines_per_query == $lines" -n 1e9 -p "$p" | grep -qx true
+                   .k == $k and .lines_per_query == $lines" --fixed -n 1e9 -p "$p" | grep -qx true
     done <<END
 1e-1 4.86 3 1
 1e-2 9.95 6 1
@@ -31,9 +31,9 @@ END
     run -0 --separate-stderr seen plan -n 5M -p 1%
     [ -z "$stderr" ]
     [ "${lines[0]}" = "5000000 keys at a design FPR of 0.01" ]
-    [[ ${lines[2]} =~ ^bloom\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +6\ +1\ .*\ yes$ ]]
+    [[ ${lines[2]} =~ ^bloom\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ +1\ .*\ yes$ ]]
     [ "${BASH_REMATCH[1]}" = "$(row bloom '.bytes / 1048576 * 100 | round / 100' -n 5M -p 1%)" ]
-    [ "${BASH_REMATCH[2]}" = "$(row bloom '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
+    [ "${BASH_REMATCH[2]}" = "$(printf %.2f "$(row bloom .bits_per_key -n 5M -p 1%)")" ]
     [[ ${lines[3]} =~ ^ribbon\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ .*\ no$ ]]
     [ "${BASH_REMATCH[2]}" = "$(row ribbon '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
     [[ ${lines[4]} =~ ^counted\ .*\ yes$ ]]
@@ -56,16 +56,16 @@ END
     n=$(seen plan --json -s 64M -p 1e-4 | jq .n_design)
     [ "$(row bloom '.bytes <= 67108864 and .bytes > 67000000' -s 64M -p 1e-4)" = true ]
     # one key more in a thousand does not fit
-    [ "$(row bloom '.bytes <= 67108864' -n "$n" -p 1e-4)" = true ]
-    [ "$(row bloom '.bytes <= 67108864' -n $((n + n / 1000)) -p 1e-4)" = false ]
+    [ "$(row bloom '.bytes <= 67108864' --fixed -n "$n" -p 1e-4)" = true ]
+    [ "$(row bloom '.bytes <= 67108864' --fixed -n $((n + n / 1000)) -p 1e-4)" = false ]
 
     p=$(seen plan --json -s 64M -n 20M | jq .fpr_design)
-    equal "$(row bloom .bytes -s 64M -n 20M)" "$(row bloom .bytes -n 20M -p "$p")"
-    equal "$(row bloom .k -s 64M -n 20M)" "$(row bloom .k -n 20M -p "$p")"
+    equal "$(row bloom .bytes -s 64M -n 20M)" "$(row bloom .bytes --fixed -n 20M -p "$p")"
+    equal "$(row bloom .k -s 64M -n 20M)" "$(row bloom .k --fixed -n 20M -p "$p")"
 }
 
 @test "create makes a file of the planned size" {
-    for wish in '-n 100000 -p 1e-4' '-n 1' '-n 250k -p 0.1' '-s 1M -n 300000' '-s 100K -p 1e-6'; do
+    for wish in '-n 100000 -p 1e-4' '-n 1' '-n 250k -p 0.1' '--fixed -n 250k' '-s 1M -n 300000' '-s 100K -p 1e-6'; do
         # shellcheck disable=SC2086 # several options
         quiet seen create --empty --force $wish a.seen
         # shellcheck disable=SC2086
@@ -160,8 +160,13 @@ or more" seen plan -n 1e12 -p 1e-9
     done <<'END'
 -n 50k --generations 4|50000 keys at a design FPR of 0.001, kept for 4 rotations__192 KiB: 5 layers for 12500 keys each; a query touches at most 10 cache lines.
 -n 50k --generations 1 -p 0.1|50000 keys at a design FPR of 0.1, kept for 1 rotation__108 KiB: 2 layers for 50000 keys each; a query touches at most 2 cache lines.
---grow -n 50k|a growing filter at a design FPR of 0.001__128 KiB for the first 50000 keys; layers are added as needed.
 END
+    wanted=$'a growing filter at a design FPR of 0.001\n\n2.41 MiB for the first 1048576 keys; layers are added as needed.'
+    equal "$(seen plan --grow)" "$wanted"
+    equal "$(seen create --dry-run --empty f)" "$wanted"
+    equal "$(seen plan -n 50k)" "$(seen plan --grow -n 50k)"
+    [ "$(seen plan -n 50k | grep -c 'which grows when it is full')" = 1 ]
+    [ "$(seen plan --fixed -n 50k | grep -c 'which grows when it is full')" = 0 ]
     refuses 'seen: --generations needs --capacity' seen plan --generations 3
     refuses 'seen: an FPR of 0 is for counted sets, which neither grow nor have generations' seen plan --grow -p 0
 }

@@ -421,7 +421,7 @@ like_grep()
 
 @test "a filter that is useless is warned of once" {
     seq 10000 >keys
-    for kind in '' '--generations 2'; do
+    for kind in --fixed '--generations 2'; do
         # shellcheck disable=SC2086 # several, or none
         seen create --force --empty -n 2000 $kind f.seen
         seen add f.seen <(seq 1500) 2>/dev/null

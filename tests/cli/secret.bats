@@ -217,6 +217,7 @@ PYTHON
 @test "add, dedup, --also, --confirm, --like, generations and growth" {
     make_filter
     export SEEN_SECRET=s
+    seq 10 | seen create --like f.seen g.seen
     seq 3001 3100 | seen add --secret s f.seen
     run -1 seen query -v f.seen < <(seq 3001 3100)
     [ -z "$output" ]
@@ -224,7 +225,6 @@ PYTHON
     seq 3001 3160 | seen dedup --also f.seen | diff - <(seq 3151 3160)
     sort <keys >sorted
     seen query --confirm sorted f.seen asked | diff - keys
-    seq 10 | seen create --like f.seen g.seen
     seen merge --max-fpr 1e-3 -o fg.seen f.seen g.seen
     [ "$(seen query -c fg.seen < <(seq 2 2 10))" = 5 ]
     unset SEEN_SECRET

@@ -31,7 +31,7 @@ END
 }
 
 @test "all keys are there, and null where nothing is known" {
-    seq 10000 | quiet seen create -p 1e-4 a.seen
+    seq 10000 | quiet seen create --fixed -p 1e-4 a.seen
     keys='["file","format_version","kind","hash","bytes","bits_per_key","n_design","fpr_design",
            "fpr_current","n_estimate","n_low","n_high","load","keys_added","dropped_estimate","state",
            "epoch","layers","sources"]'
@@ -64,7 +64,7 @@ END
 @test "the number of keys is estimated from the bits" {
     # The keys are fixed, so this cannot fail by chance. 2.5 times the interval is 5 sigma.
     for n in 1 30 1000 50000; do
-        seq $n | quiet seen create -n 50000 -p 0.01 --force a.seen
+        seq $n | quiet seen create --fixed -n 50000 -p 0.01 --force a.seen
         seen stats --json a.seen |
             jq -e "(.n_estimate - $n | fabs) <= 1 + 2.5 * (.n_high - .n_estimate)"
         seen stats --json a.seen | jq -e '.n_low <= .n_estimate and .n_estimate <= .n_high and
@@ -73,7 +73,7 @@ END
 }
 
 @test "text and JSON say the same" {
-    seq 3000 | quiet seen create -n 4000 -p 0.01 a.seen
+    seq 3000 | quiet seen create --fixed -n 4000 -p 0.01 a.seen
     run -0 --separate-stderr seen stats --all a.seen
     [ -z "$stderr" ]
     json=$(seen stats --json a.seen)
@@ -100,7 +100,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 @test "without --all there are at most 12 lines, the usual ones and those that say what is unusual" {
     local usual=$'file\nkind\ndistinct keys\ndesign capacity\nload\ncurrent FPR\ndesign FPR\nfile size'
     seq 1000 >keys
-    seen create -n 2000 a.seen keys
+    seen create --fixed -n 2000 a.seen keys
     seen create --counted counted.seen keys
     seen create --compact compact.seen keys
     for file in a counted compact; do
@@ -118,7 +118,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     says '^load +[0-9.]+ % of the newest layer, grows when full +estimated$' seen stats grows.seen
     seen create --generations 2 -n 3000 ring.seen keys
     says '^load +[0-9.]+ % of the newest generation +estimated$' seen stats ring.seen
-    seen create --trim -i --secret secret --new-secret private.seen keys
+    seen create --fixed --trim -i --secret secret --new-secret private.seen keys
     equal "$(labels private.seen)" "$usual"$'\nkey preparation\nsecret'
     seen create --layout guava guava.seen keys
     equal "$(labels guava.seen)" "${usual/kind/layout}"$'\nkey encoding'
@@ -174,14 +174,14 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 @test "an alarm when counters and bits disagree" {
     # The deviation is 0.06 % here, so five of them are 300 keys.
     for n in 99750 100250; do
-        seq 100000 | quiet seen create --force a.seen
+        seq 100000 | quiet seen create --fixed --force a.seen
         edit a.seen 128 Q $n
         run -0 --separate-stderr seen stats --json a.seen
         [ -z "$stderr" ]
         jq -e .consistent <<<"$output"
     done
     for n in 0 99500 100500; do
-        seq 100000 | quiet seen create --force a.seen
+        seq 100000 | quiet seen create --fixed --force a.seen
         edit a.seen 128 Q $n
         run -0 --separate-stderr seen stats --json a.seen
         jq -e '.consistent == false' <<<"$output"
@@ -215,7 +215,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 @test "what becomes of a full filter, and the load of a ring" {
     seen create --compact c.seen <(seq 100)
     seen stats --json c.seen | jq -e '.policy == "immutable" and .keys_left == null'
-    seen create f.seen <(seq 100)
+    seen create --fixed f.seen <(seq 100)
     seen stats --json f.seen | jq -e '.policy == "FPR rises"'
     # Each of 4 generations has 2500 of 10000 keys, and there is a fifth.
     seen create --generations 4 -n 10000 --empty r.seen
@@ -255,9 +255,9 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 }
 
 @test "the recipe for a filter that has more keys than it was made for" {
-    seen create exact.seen <(seq 1000)
+    seen create --fixed exact.seen <(seq 1000)
     seen create --compact compact.seen <(seq 1000)
-    seen create --empty -n 1000 full.seen
+    seen create --fixed --empty -n 1000 full.seen
     seen add full.seen <(seq 1500) 2>warning
     seen create --generations 7 -n 70000 --empty ring.seen
     seq 9800 | seen add ring.seen
@@ -272,9 +272,9 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 
 @test "--prometheus: the names, and what they say, by --json" {
     local quoted=$'a "b\\c\n\xff\xc3\xa9.seen'
-    seq 1000 | seen create -n 2000 f.seen
+    seq 1000 | seen create --fixed -n 2000 f.seen
     seq 50 | seen create --counted c.seen
-    seen create --compact "$quoted" f.seen
+    seq 1000 | seen create --compact "$quoted"
     seen create --generations 3 -n 3000 --empty ring.seen
     seq 2000 | seen add ring.seen
     run -0 --separate-stderr seen stats --prometheus f.seen c.seen "$quoted" ring.seen
@@ -314,7 +314,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     [ -n "$python" ] || skip 'python3-prometheus-client is not installed'
     local quoted=$'a "b\\c\n\xff\xc3\xa9.seen'
     seq 1000 | seen create -n 2000 f.seen
-    seen create --compact "$quoted" f.seen
+    seq 1000 | seen create --compact "$quoted"
     run -2 --separate-stderr seen stats --prometheus f.seen "$quoted" none.seen
     printf '%s\n' "$output" >metrics
     $python - metrics <<'END'

@@ -225,7 +225,7 @@ def _printed_twice(file):
 # What a file of each kind is made with, and what happens to it.
 _MERGED = [_unite, _join, _join, _shrink, _shrink, _repair]
 KINDS = {
-    "fixed": (["--foldable", "-n", "200k"], _MERGED),
+    "fixed": (["--fixed", "--foldable", "-n", "200k"], _MERGED),
     "growing": (["--grow", "-n", "2000"], _MERGED),
     "ring": (["--generations", str(GENERATIONS), "-n", "200k"], [_rotate, _rotate, _rotate, _repair]),
 }

@@ -28,7 +28,7 @@ BLOCK, BATCHES = 60, 4  # keys of a batch, batches of a run
 GENERATIONS, EACH, FIXED = 4, 2000, 40000  # EACH: keys of a generation
 WRITING = 1  # state in the header
 KINDS = {
-    "fixed": (["-n", str(FIXED)], [["add"], ["dedup"]]),
+    "fixed": (["--fixed", "-n", str(FIXED)], [["add"], ["dedup"]]),
     "growing": (["--grow", "-n", "500"], [["add"], ["dedup"]]),
     "ring": (["--generations", str(GENERATIONS), "-n", str(GENERATIONS * EACH)],
              [["add"], ["dedup", "--rotate-at-capacity"], ["add", "--rotate-at-capacity"]]),

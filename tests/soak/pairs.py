@@ -39,7 +39,7 @@ _ALARMS = ("damaged", "its bits hold")
 ACTS = {
     "add": Act(["add", "-j1", "f.seen", "@b"], "b", (), False),
     "dedup": Act(["dedup", "-j1", "f.seen", "@c"], "c", (), False),
-    "anew": Act(["create", "-j1", "--force", "-n", "5000", "f.seen", "@d"], "d", (), False),
+    "anew": Act(["create", "-j1", "--force", "--fixed", "-n", "5000", "f.seen", "@d"], "d", (), False),
     "anew-ring": Act(["create", "-j1", "--force", "--generations", "4", "-n", "5000", "f.seen", "@d"],
                      "d", (), False),
     "merge": Act(["merge", "-j1", "--force", "-o", "f.seen", "f.seen", "g.seen"], "more", _MEANWHILE,
@@ -61,7 +61,7 @@ def _with_other(m):
 
 
 def _fixed(m):
-    m.seen("create", "--foldable", "-n", "50k", "-p", "1e-6", "f.seen", "@a")
+    m.seen("create", "--fixed", "--foldable", "-n", "50k", "-p", "1e-6", "f.seen", "@a")
     _with_other(m)
 
 

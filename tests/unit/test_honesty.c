@@ -237,7 +237,7 @@ TEST(growing)
         struct bloom bloom;
         struct err err;
         start(&h, &bloom, rates[r]);
-        MUST(chain_start_growing(&h, kind_usual(), capacity, rates[r], &err));
+        MUST(chain_start_growing(&h, kind_usual(), capacity, rates[r], true, &err));
         for (unsigned run = 0; run < runs; run++, series++) {
             struct subject s;
             CHECK(open_subject(&s, &h));
