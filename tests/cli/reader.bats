@@ -4,15 +4,35 @@
 
 load ../lib/helpers
 
-# agree FILTER FILE: reader and program select the same records of FILE, some but not all.
+# agree FILTER FILE: reader and program select the same records of FILE, some but not all, and the reader finds
+# nothing wrong. The reader is asked behind the test, about all filters as they are now, for it takes long to begin.
 agree()
 {
+    agreed=$((agreed + 1))
     seen query "$1" "$2" >ours
-    reader query "$1" <"$2" >theirs
-    cmp ours theirs
     [ "$(wc -l <ours)" -gt 0 ]
     [ "$(wc -l <ours)" -lt "$(wc -l <"$2")" ]
-    reader verify "$1"
+    cp "$1" "agreed.$agreed"
+    cp "$2" "asked.$agreed"
+    cp ours "ours.$agreed"
+}
+
+agreed=0
+
+teardown()
+{
+    cd "$BATS_TEST_TMPDIR" || return
+    PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" "$agreed" <<'PYTHON'
+import sys
+sys.path.insert(0, sys.argv[1] + "/tests/lib")
+from reader import Filter
+for n in range(1, int(sys.argv[2]) + 1):
+    seen = Filter("agreed.%d" % n)
+    with open("asked.%d" % n, "rb") as asked, open("ours.%d" % n, "rb") as ours:
+        theirs = [record for record in asked if record.removesuffix(b"\n") in seen]
+        assert theirs == ours.readlines(), "filter %d of agree" % n
+    seen.verify()
+PYTHON
 }
 
 # Keys of every length up to 300 bytes, for each way in which the hash treats a length, twice over:
@@ -213,7 +233,7 @@ imported()
     [ "$(wc -l <asked)" = 600 ]
     sed -n 'n;p' asked | seen create -p 1e-6 f.seen
     agree f.seen asked
-    [ "$(wc -l <theirs)" -ge 300 ]
+    [ "$(wc -l <ours)" -ge 300 ]
 }
 
 @test "many pages, and keys added later" {
@@ -236,7 +256,7 @@ imported()
     printf '%s\n' 00FF 00fe abcdef AbCdEf 1234567a ' 12345678' >asked
     seen create -p 1e-6 --trim --hex h.seen keys
     agree h.seen asked
-    [ "$(wc -l <theirs)" = 4 ]
+    [ "$(wc -l <ours)" = 4 ]
 }
 
 @test "encoded keys" {

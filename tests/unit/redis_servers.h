@@ -1,6 +1,6 @@
 /*
- * Redis servers for unit tests: a shell that has sourced tests/lib/redis.bash. It ends its servers when
- * this process is gone, in whatever way.
+ * Redis servers for unit tests: a shell that has sourced tests/lib/redis.bash. It ends its servers
+ * when this process is gone, in whatever way.
  */
 #ifndef REDIS_SERVERS_H
 #define REDIS_SERVERS_H

@@ -18,7 +18,8 @@
 
 enum { LOADS = 5, RATES = 4 };
 
-/* Filters of each design; 300 with FULL=1. Under a sanitizer fewer, which are there for the sanitizer. */
+/* Filters of each design; 300 with FULL=1. Under a sanitizer fewer, which are there for the
+ * sanitizer. */
 static unsigned runs = 100;
 
 static const double loads[LOADS] = {0.05, 0.5, 1, 3, 12};
