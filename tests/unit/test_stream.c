@@ -1,5 +1,5 @@
 /* A stream of secrets: of the records that were handed out nothing is left in front of the bytes
- * that are still ahead. (tests/cli/ask.bats searches the rest of the memory.) */
+ * that are still ahead. (tests/cli/forgets.bats searches the rest of the memory.) */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
