@@ -475,7 +475,7 @@ lives()
     local key life
     for key in "$1" "{$1}:config"; do
         life=$(redis a TTL "$key")
-        [ "$life" -gt "$2" ] && [ "$life" -le "$3" ] || { echo "$key: $life"; return 1; }
+        ((life > $2 && life <= $3)) || { echo "$key: $life"; return 1; }
     done
 }
 
@@ -488,7 +488,7 @@ lives()
         config r 1000 0.01 9585 7
         redis a EXPIRE '{r}:config' 1000
         # shellcheck disable=SC2086 # words
-        seen $command "$(uri r redisson)" $([[ $command == export* ]] || echo keys) >out
+        seen $command "$(uri r redisson)" >out <keys
         lives r 900 1000
         [ "$(seen query -c "$(uri r redisson)" keys)" = 100 ]
     done

@@ -2,6 +2,7 @@
 # Filters in Redis that are deleted or replaced in mid-run, servers that fall silent or are killed, and
 # connections and clients that end: at chosen commands, by redis_proxy.py.
 # tags: slow
+# shellcheck disable=SC2030,SC2031 # output and stderr, which run sets
 
 load ../lib/helpers
 load ../lib/redis
