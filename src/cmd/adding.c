@@ -371,7 +371,7 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
 static void limit_fpr(struct adding *a)
 {
     const struct header *h = store_header(a->store);
-    double limit = WARN_USELESS * h->fpr_design;
+    double limit = WARN_USELESS * layers_design_fpr(h);
     bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
     if (a->options.max_fpr != 0 || a->options.rotate || a->in_memory || !has_design ||
         format_grows(h) || chain_is_exact(h))

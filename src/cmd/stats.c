@@ -260,12 +260,19 @@ static void add_keys(struct report *r, const struct figures *f)
     add_counters(r, f);
 }
 
+/* That of a classic filter whose positions do not depend on each other. */
+static double formula(const struct figures *f)
+{
+    const struct layer *layer = &f->header->layers[0];
+    return pow(f->layer[0].bits_set, layer->kind->shape(layer).k);
+}
+
 /* Was the FPR measured with a sample? Without a caveat, the formula holds for large filters. */
 static bool is_sampled(const struct figures *f)
 {
     const struct kind *kind = f->header->layers[0].kind;
-    return kind->sampled_fpr != NULL && f->header->n_layers == 1 &&
-           (f->all.fpr != f->layer[0].fpr || layout_caveat(kind) != NULL);
+    return kind->sampled_fpr != NULL &&
+           (f->header->n_layers > 1 || f->all.fpr != formula(f) || layout_caveat(kind) != NULL);
 }
 
 /* Generations may share keys, so the FPR of a ring is only a bound. */
@@ -278,8 +285,8 @@ static void add_fpr(struct report *r, const struct figures *f)
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS, by_design(h), h->fpr_design);
     report_number(r, "current FPR", "fpr_current", FORM_DIGITS,
                   format_forgets(h) || sampled ? ESTIMATED : EXACT, f->all.fpr);
-    if (sampled)
-        report_number(r, "FPR by (c/m)^k", "fpr_formula", FORM_DIGITS, EXACT, f->layer[0].fpr);
+    if (sampled && h->n_layers == 1)
+        report_number(r, "FPR by (c/m)^k", "fpr_formula", FORM_DIGITS, EXACT, formula(f));
     report_number(r, "FPR at design capacity", "fpr_at_capacity", FORM_DIGITS, EXACT,
                   one ? layer->kind->fpr_at(layer, (double)layer->n_design) : NAN);
     report_number(r, "FPR of equal hashes", "fpr_hash", FORM_DIGITS, ESTIMATED, f->all.n * 0x1p-64);

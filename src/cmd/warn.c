@@ -56,7 +56,7 @@ void warn_useless(const struct store *s)
     const struct header *h = store_header(s);
     store_describe(s, &facts);
     double fpr = chain_counted_fpr(h, &facts.counters);
-    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WARN_USELESS * h->fpr_design)
+    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WARN_USELESS * layers_design_fpr(h))
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
             "design rate %s; make one with a larger --capacity, or one that grows (without "

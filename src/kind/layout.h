@@ -202,6 +202,9 @@ struct layout {
      */
     const char *caveat;
 
+    /* The positions of a key follow from two hashes, so that they depend on each other. */
+    bool dependent;
+
     /* The positions of n keys, k for each: position j of key i is at out[i * k + j], and is below
      * m. NULL: the family has no positions. */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);

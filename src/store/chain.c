@@ -365,7 +365,9 @@ static bool make_next(const struct header *h, struct layer *out, struct err *err
         return make_layer(out, last->kind, id, next_capacity(h, last->kind, p), p, true, err);
     /* The other program's rule follows the capacity, which a file may forge. Valid layers hold it
      * at about their design FPR; small ones are rounded. */
-    if ((double)last->n_design > 2 * layer_n_at(last, last->fpr_design) + 64)
+    struct shape shape = last->kind->shape(last);
+    double filled = 1 - pow(last->fpr_design, 1.0 / shape.k);
+    if ((double)last->n_design > -2 * (double)shape.m / shape.k * log(filled) + 64)
         return fail(err, "its newest layer has no room for the %" PRIu64 " keys of its capacity",
                     last->n_design);
     *out = (struct layer){0};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "kind/layout.h"
 #include "kind/table.h"
 #include "store/chain.h"
@@ -156,11 +157,67 @@ void layers_census_whole(const struct header *h, const struct census *layer, str
     all->n_high = fmax(round(all->n_high), all->n);
 }
 
+double layers_design_fpr(const struct header *h)
+{
+    const struct layer *layer = &h->layers[0];
+    if (h->n_layers > 1 || !kind_is_foreign(layer->kind))
+        return h->fpr_design;
+    return fmax(h->fpr_design, layer->kind->fpr_at(layer, (double)layer->n_design));
+}
+
+/* SplitMix64 (Steele, Lea and Flood, 2014). */
+static uint64_t draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+/* The part of random hashes that some layer has. All layers take their positions from the same
+ * hashes, so those that one reports are more often reported by the others. Samples until there are
+ * ENOUGH hits: a standard deviation of 0.5 %. 0: too few hits. */
+static double sample_layers(const struct layers *l)
+{
+    enum { ENOUGH = 40000, FEWEST = 400, MOST = 1 << 22 };
+    uint64_t state = 0, hits = 0, n = 0;
+    uint64_t hash[HASH_LANES][LAYER_BATCH], present[LAYER_BATCH / 64];
+    struct err none;
+    for (; n < MOST && hits < ENOUGH; n += LAYER_BATCH) {
+        for (unsigned lane = 0; lane < l->header->hash->lanes; lane++)
+            for (unsigned i = 0; i < LAYER_BATCH; i++)
+                hash[lane][i] = draw(&state);
+        layers_query(l, (struct hashes){hash[0], LAYER_BATCH, NULL}, LAYER_BATCH, present, NULL,
+                     NULL, &none);
+        hits += bits_count(present, LAYER_BATCH);
+    }
+    return hits < FEWEST ? 0 : (double)hits / (double)n;
+}
+
+/* Layers of other programs share rates of about 1 / m, where m is the number of bits of the
+ * smallest.
+ */
+static const double LARGE = 1000;
+
 void layers_sample_fpr(const struct layers *layers, unsigned threads, struct census *all)
 {
     const struct layer *layer = &layers->header->layers[0];
-    if (layers->header->n_layers == 1 && layer->kind->sampled_fpr != NULL)
+    if (layer->kind->sampled_fpr == NULL)
+        return;
+    if (layers->header->n_layers == 1) {
         all->fpr = layer->kind->sampled_fpr(layer, layers->data[0], threads, all->bits_set);
+        return;
+    }
+    uint64_t m = UINT64_MAX;
+    for (unsigned i = 0; i < layers->header->n_layers; i++) {
+        struct shape shape = layers->header->layers[i].kind->shape(&layers->header->layers[i]);
+        m = shape.m < m ? shape.m : m;
+    }
+    if ((double)m * all->fpr > LARGE) /* what they share is a small part */
+        return;
+    double sampled = sample_layers(layers);
+    if (sampled > 0)
+        all->fpr = sampled;
 }
 
 void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)

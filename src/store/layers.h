@@ -39,6 +39,10 @@ void layers_census(const struct layers *l, unsigned layer, unsigned threads, str
 void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
 void layers_census_whole(const struct header *h, const struct census *layer, struct census *all);
 
+/* The FPR that the filter has at capacity. Small filters of other programs may not reach the rate
+ * that they are designed for. */
+double layers_design_fpr(const struct header *h);
+
 /* Measures the FPR of the whole with a sample where the formula does not hold (kind->sampled_fpr).
  * Takes up to some tenths of a second: only for an FPR that is printed. */
 void layers_sample_fpr(const struct layers *l, unsigned threads, struct census *all);

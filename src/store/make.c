@@ -427,6 +427,12 @@ static void count_keys(struct make *m)
         if (i + 1 < h->n_layers)
             h->layers[i].fpr_closed = m->layer[i].census.fpr;
     }
+    /* Other programs go on with the sum of their counts. */
+    if (kind_is_foreign(h->layers[0].kind) && !m->intersects && !chain_is_exact(h)) {
+        n = 0;
+        for (unsigned i = 0; i < m->n_in; i++)
+            n += m->in[i].header.counters.keys_added;
+    }
     h->made = n;
     h->counters = (struct counters){.records = n, .keys_added = n};
     h->compat |= COMPAT_ESTIMATED;

@@ -39,13 +39,14 @@ static double keys_in_layer(const struct writer *w)
 
 static double fpr_at(const struct writer *w, double n)
 {
-    return 1 - (1 - newest(w)->kind->fpr_at(newest(w), n)) * (1 - w->others_fpr);
+    double fpr = newest(w)->kind->fpr_at(newest(w), n);
+    return fpr + w->others_fpr * (1 - fpr); /* precise for the smallest rates, too */
 }
 
 /* The number of keys in the layer with which the filter has an FPR. */
 static double keys_at(const struct writer *w, double fpr)
 {
-    return layer_n_at(newest(w), 1 - (1 - fpr) / (1 - w->others_fpr));
+    return layer_n_at(newest(w), (fpr - w->others_fpr) / (1 - w->others_fpr));
 }
 
 /* Of absent keys, at least this part is taken to be new, even if nearly all bits are set. */
@@ -169,7 +170,7 @@ enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
 
 double writer_warn_fpr(const struct header *h)
 {
-    return ((h->compat & COMPAT_ASSUMED) != 0 ? 2 : 1.01) * h->fpr_design;
+    return ((h->compat & COMPAT_ASSUMED) != 0 ? 2 : 1.01) * layers_design_fpr(h);
 }
 
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,

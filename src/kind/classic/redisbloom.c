@@ -561,6 +561,7 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .dependent = true,
     .counts = true,
     .reserve = reserve,
 };

@@ -62,7 +62,7 @@ static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
-    return classic_sample(layer, data, threads, pow(bits_set, classic_of(layer).k), value);
+    return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
 }
 
 static bool check(const struct layer *layer, struct err *err)
@@ -293,6 +293,7 @@ static const struct layout layout = {
     .show = show,
     .facts = facts,
     .positions = positions,
+    .dependent = true,
     .census_of = classic_census_of,
     .redis = &redis,
     .caveat = "(c/m)^k is too low, since a key's positions depend on each other; the current FPR "

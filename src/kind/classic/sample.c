@@ -77,12 +77,21 @@ double classic_sample(const struct layer *layer, const uint8_t *data, unsigned t
  * with a fraction f of the bits set, the excess was 0.5 to 2.2 times 2 f^2 / m (m = 2048 to 4608; k
  * = 7 to 20; f = 0.1, 0.3, 0.5 and 0.7). If m times the FPR is above 100 and half of the bits are
  * set, the excess is about 1 % of the FPR at most. */
+double classic_fpr(const struct layer *layer, double set)
+{
+    struct classic c = classic_of(layer);
+    double formula = pow(set, c.k), m = (double)c.m;
+    if (!layer->kind->layout->dependent || m * formula > 100)
+        return formula;
+    return fmin(1, formula + 2 * set * set / m);
+}
+
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
                              double bits_set, classic_value *value)
 {
     struct classic c = classic_of(layer);
-    double m = (double)c.m, formula = pow(bits_set, c.k);
-    if (m * formula > 100)
+    double formula = pow(bits_set, c.k);
+    if ((double)c.m * formula > 100)
         return formula;
-    return classic_sample(layer, data, threads, formula + 2 * bits_set * bits_set / m, value);
+    return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
 }
