@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,13 +62,52 @@ bool disk_sync_dir(int dir_fd)
     return r == 0 || errno == EINVAL || errno == ENOSYS;
 }
 
+/* What the link at `at` points to, as a path from here; NULL: see errno. */
+static char *link_target(const char *at)
+{
+    char target[PATH_MAX], *next = NULL;
+    struct stat st;
+    ssize_t len = readlink(at, target, sizeof target - 1);
+    if (len < 0)
+        return NULL;
+    target[len] = '\0';
+    /* The kernel may refuse to follow another user's link (fs.protected_symlinks). */
+    if (stat(at, &st) != 0 && errno != ENOENT)
+        return NULL;
+    if (target[0] == '/')
+        return strdup(target);
+    char *dir = disk_dir_of(at);
+    if (dir == NULL || asprintf(&next, "%s/%s", dir, target) < 0)
+        next = NULL;
+    free(dir);
+    if (next == NULL)
+        errno = ENOMEM;
+    return next;
+}
+
+char *disk_resolve(const char *path)
+{
+    char *at = strdup(path);
+    for (int hops = 0; at != NULL && hops <= 40; hops++) { /* as many as Linux follows */
+        char *next = link_target(at);
+        if (next == NULL && (errno == EINVAL || errno == ENOENT || errno == ENOTDIR))
+            return at;
+        int why = errno;
+        free(at);
+        at = next;
+        errno = at != NULL ? ELOOP : why;
+    }
+    int why = errno;
+    free(at);
+    errno = why;
+    return NULL;
+}
+
 bool disk_sync_name(const char *path, struct err *err)
 {
-    char *real = realpath(path, NULL), *dir = real != NULL ? disk_dir_of(real) : NULL;
-    if (real == NULL && errno == ENOENT)
-        return true;
+    char *real = disk_resolve(path), *dir = real != NULL ? disk_dir_of(real) : NULL;
     int fd = dir != NULL ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    bool ok = fd >= 0 && disk_sync_dir(fd);
+    bool ok = (fd >= 0 && disk_sync_dir(fd)) || (fd < 0 && errno == ENOENT);
     if (fd < 0 && dir != NULL && errno == EACCES) {
         sync(); /* a directory that may be searched, but not read */
         ok = true;

@@ -37,8 +37,11 @@ bool disk_sync(int fd, const char *name, struct err *err);
 /* Waits until the names in an open directory are on disk. False: errno is set. */
 bool disk_sync_dir(int dir_fd);
 
-/* Waits until the name of an existing file is on disk. A file that has lost its name, or never had
- * one, has nothing to wait for. */
+/* Follows symbolic links from `path`, as far as the kernel would, without a look at the directories
+ * above. Returns the path of the file, which need not exist, allocated. NULL: see errno. */
+char *disk_resolve(const char *path);
+
+/* Waits until the name of an existing file is on disk. */
 bool disk_sync_name(const char *path, struct err *err);
 
 /* Starts writing to disk what is in a file by now, where the system supports it, so that the final

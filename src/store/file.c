@@ -137,9 +137,9 @@ static bool refresh(struct store *s, struct err *err)
     return filter_refresh(&file_of(s)->filter, err);
 }
 
-static bool overwritten(const struct store *s)
+static bool check_intact(const struct store *s, struct err *err)
 {
-    return filter_is_overwritten(&const_file_of(s)->filter);
+    return filter_check_intact(&const_file_of(s)->filter, err);
 }
 
 static void expect(struct store *s, bool many)
@@ -217,7 +217,7 @@ static const struct store_ops ops = {
     .census = take_census,
     .changed = changed,
     .refresh = refresh,
-    .overwritten = overwritten,
+    .check_intact = check_intact,
     .expect = expect,
     .add_begin = add_begin,
     .add = add,

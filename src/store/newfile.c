@@ -17,10 +17,9 @@
 
 #include "base/disk.h"
 #include "base/sig.h"
+#include "redis/uri.h"
 #include "store/format.h"
 #include "store/lock.h"
-
-bool newfile_always_named;
 
 /* A temporary name is "." NAME "." plus six random characters plus this suffix. A long NAME is
  * cut, so that together they fit into NAME_MAX. */
@@ -37,40 +36,6 @@ static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
-}
-
-/* Follows symbolic links from `path`. Returns the final path, allocated; it need not exist. */
-static char *resolve(const char *path, struct err *err)
-{
-    char *at = strdup(path);
-    for (int hops = 0; at != NULL; hops++) {
-        char target[PATH_MAX];
-        ssize_t len = readlink(at, target, sizeof target - 1);
-        if (len < 0 && (errno == EINVAL || errno == ENOENT || errno == ENOTDIR))
-            return at;
-        if (len < 0) {
-            fail_errno(err, "cannot create '%s'", path);
-            free(at);
-            return NULL;
-        }
-        target[len] = '\0';
-        if (hops == 40) { /* as many as Linux follows */
-            errno = ELOOP;
-            fail_errno(err, "cannot create '%s'", path);
-            free(at);
-            return NULL;
-        }
-        char *next = NULL, *dir = disk_dir_of(at);
-        if (target[0] == '/')
-            next = strdup(target);
-        else if (dir == NULL || asprintf(&next, "%s/%s", dir, target) < 0)
-            next = NULL;
-        free(dir);
-        free(at);
-        at = next;
-    }
-    no_memory(err);
-    return NULL;
 }
 
 static bool sync_fd(int fd, const char *name, struct err *err)
@@ -346,10 +311,15 @@ static bool lock_temp(int fd)
     return st.st_nlink > 0;
 }
 
-/* Creates the file nf->temp. errno is EEXIST or EWOULDBLOCK if another name may succeed. */
+/* Creates the file nf->temp. It is its owner's alone if it will take over the mode of an old file,
+ * which may be narrower than that of a new one. errno is EEXIST or EWOULDBLOCK if another name may
+ * succeed. */
 static bool create_temp(struct newfile *nf)
 {
-    nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    struct stat old;
+    bool inherits = nf->replace && fstatat(nf->dir_fd, base_of(nf->path), &old, 0) == 0;
+    nf->fd =
+        openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, inherits ? 0600 : 0666);
     if (nf->fd < 0)
         return false;
     if (lock_temp(nf->fd))
@@ -362,7 +332,7 @@ static bool create_temp(struct newfile *nf)
     return false;
 }
 
-static bool open_named(struct newfile *nf, struct err *err)
+static bool open_temp(struct newfile *nf, struct err *err)
 {
     for (int tries = 0; tries < 100; tries++) {
         if (!new_temp(nf, err))
@@ -377,61 +347,14 @@ static bool open_named(struct newfile *nf, struct err *err)
     return false;
 }
 
-/* The name by which linkat finds an open unnamed file. */
-static void proc_name(int fd, char *out, size_t room)
-{
-    snprintf(out, room, "/proc/self/fd/%d", fd);
-}
-
-/* A file without a name, if the file system can do that and we can name it later. */
-static bool open_unnamed(struct newfile *nf)
-{
-#ifdef O_TMPFILE
-    if (newfile_always_named || access("/proc/self/fd", X_OK) != 0)
-        return false;
-    nf->fd = openat(nf->dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-    /* Locked because it may briefly have a temporary name (link_temp). */
-    if (nf->fd >= 0 && flock(nf->fd, LOCK_EX | LOCK_NB) == 0)
-        return true;
-    if (nf->fd >= 0)
-        close(nf->fd);
-    nf->fd = -1;
-#else
-    (void)nf;
-#endif
-    return false;
-}
-
-static bool link_unnamed(const struct newfile *nf, const char *name)
-{
-    char proc[40];
-    proc_name(nf->fd, proc, sizeof proc);
-    return linkat(AT_FDCWD, proc, nf->dir_fd, name, AT_SYMLINK_FOLLOW) == 0;
-}
-
-static bool link_temp(struct newfile *nf, struct err *err)
-{
-    for (int tries = 0; tries < 100; tries++) {
-        if (!new_temp(nf, err))
-            return false;
-        if (link_unnamed(nf, nf->temp))
-            return true;
-        if (errno != EEXIST)
-            break;
-    }
-    fail_errno(err, "cannot create '%s'", nf->path);
-    forget_temp(nf);
-    return false;
-}
-
 static bool open_all(struct newfile *nf, const char *path, struct err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
         return not_regular(path, err);
-    nf->path = resolve(path, err);
+    nf->path = disk_resolve(path);
     if (nf->path == NULL)
-        return false;
+        return fail_errno(err, "cannot create '%s'", path);
     if (*base_of(nf->path) == '\0') {
         errno = *nf->path == '\0' ? ENOENT : EISDIR;
         return fail_errno(err, "cannot create '%s'", path);
@@ -441,14 +364,14 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         return no_memory(err);
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (nf->dir_fd < 0 && errno == ENOENT && strstr(path, "://") != NULL)
-        return fail(err, "'%s' is an address: 'seen export' writes a filter into Redis", path);
+    if (nf->dir_fd < 0 && errno == ENOENT && uri_is(path))
+        return fail(err, "'%s' would be in Redis: 'seen export' writes a filter there", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);
     if (!nf->replace && !check_free(nf, path, err))
         return false;
     remove_dead(nf);
-    return (open_unnamed(nf) || open_named(nf, err)) && take_old(nf, err);
+    return open_temp(nf, err) && take_old(nf, err);
 }
 
 static bool open_new(struct newfile *nf, const char *path, bool replace, bool foreign,
@@ -561,17 +484,8 @@ static bool rename_new(const struct newfile *nf)
  * other failures. */
 static bool give_name(struct newfile *nf, struct err *err)
 {
-    const char *base = base_of(nf->path);
-    bool ok;
-    if (nf->old_fd >= 0) {
-        if (nf->temp == NULL && !link_temp(nf, err)) {
-            errno = 0;
-            return false;
-        }
-        ok = renameat(nf->dir_fd, nf->temp, nf->dir_fd, base) == 0;
-    } else {
-        ok = nf->temp == NULL ? link_unnamed(nf, base) : rename_new(nf);
-    }
+    bool ok = nf->old_fd >= 0 ? renameat(nf->dir_fd, nf->temp, nf->dir_fd, base_of(nf->path)) == 0
+                              : rename_new(nf);
     if (!ok) {
         int saved = errno;
         fail_errno(err, "cannot create '%s'", nf->path);

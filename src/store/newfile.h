@@ -7,9 +7,8 @@
  *     if (!newfile_commit(&nf, &err)) ...
  *     newfile_close(&nf);             // always; before commit it leaves nothing behind
  *
- * If the file system supports O_TMPFILE, the file has no name until the commit. Otherwise it has a
- * temporary name beside the target. A signal removes that file; if the process is killed, the next
- * newfile_open for the same target removes it. The commit syncs the file, gives it its name, and
+ * Until the commit, the file has a temporary name beside the target. A signal removes that file; if
+ * the process is killed, the next newfile_open for the same target removes it. The commit syncs the file, gives it its name, and
  * syncs the directory. A symbolic link at `path` is followed: its target is replaced.
  *
  * Without `replace`, an existing path is an error: at open, or at commit if it appeared meanwhile.
@@ -35,7 +34,7 @@
 struct newfile {
     int fd;     /* open for reading and writing, empty at first */
     char *path; /* resolved target */
-    char *temp; /* temporary name, or NULL */
+    char *temp; /* temporary name; NULL after the commit */
     int dir_fd;
     int old_fd; /* the old file, to be replaced; or -1 */
     bool replace;
@@ -76,8 +75,5 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
 
 bool newfile_commit(struct newfile *nf, struct err *err);
 void newfile_close(struct newfile *nf);
-
-/* For tests: behaves as on a file system without O_TMPFILE. */
-extern bool newfile_always_named;
 
 #endif

@@ -119,12 +119,6 @@ bool store_check_counts(const struct store *s, struct err *err)
                 s->name);
 }
 
-bool store_check_intact(const struct store *s, struct err *err)
-{
-    return !store_is_overwritten(s) ||
-           fail(err, "'%s' was overwritten while it was in use", s->name);
-}
-
 bool store_stat(struct store *s, struct stat *st)
 {
     struct err ignored;

@@ -101,7 +101,7 @@ struct store_ops {
     void (*expect)(struct store *s, bool many); /* NULL: no matter */
 
     /* NULL: it cannot be overwritten. */
-    bool (*overwritten)(const struct store *s);
+    bool (*check_intact)(const struct store *s, struct err *err);
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
@@ -191,9 +191,6 @@ bool store_check_pages(struct store *s, unsigned threads, uint64_t *damaged);
 /* Does the name now refer to another file? False also if no file has that name. */
 bool store_replaced(struct store *s);
 
-/* Fails if the store was overwritten (store_is_overwritten). */
-bool store_check_intact(const struct store *s, struct err *err);
-
 /* Are both the same store? */
 bool store_same(struct store *a, struct store *b);
 
@@ -233,16 +230,6 @@ static inline bool store_query_counts(struct store *s, struct hashes keys, size_
     return s->ops->query_counts(s, keys, n, count, err);
 }
 
-/* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL.
- * Fails if the store was overwritten. */
-static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
-                                struct census *all, struct err *err)
-{
-    struct census each[FORMAT_MAX_LAYERS];
-    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err) &&
-           store_check_intact(s, err);
-}
-
 /* Has another process changed more than bits? Costs next to nothing. */
 static inline bool store_changed(const struct store *s)
 {
@@ -255,11 +242,21 @@ static inline bool store_refresh(struct store *s, struct err *err)
     return s->ops->refresh == NULL || s->ops->refresh(s, err);
 }
 
-/* Was it overwritten (filter_is_overwritten)? Then all answers since store_open are void. Call it
- * after a group of queries, before their answers are used. */
-static inline bool store_is_overwritten(const struct store *s)
+/* Fails if the store was overwritten (filter_check_intact): then all answers since store_open are
+ * void. Call it after a group of queries, before their answers are used. */
+static inline bool store_check_intact(const struct store *s, struct err *err)
 {
-    return s->ops->overwritten != NULL && s->ops->overwritten(s);
+    return s->ops->check_intact == NULL || s->ops->check_intact(s, err);
+}
+
+/* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL.
+ * Fails if the store was overwritten. */
+static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
+                                struct census *all, struct err *err)
+{
+    struct census each[FORMAT_MAX_LAYERS];
+    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err) &&
+           store_check_intact(s, err);
 }
 
 /* Hints whether many keys will be queried. The default is many. */

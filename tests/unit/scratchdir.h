@@ -45,4 +45,11 @@ static inline int scratchdir_files(void)
     return n;
 }
 
+/* Tests begin in an empty directory. */
+#define RUN_CLEAN(name)                                                                            \
+    do {                                                                                           \
+        RUN(name);                                                                                 \
+        scratchdir_clear();                                                                        \
+    } while (0)
+
 #endif

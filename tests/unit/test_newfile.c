@@ -16,9 +16,12 @@
 
 /* In place of the library's: fails if told to, the first so many times. */
 static int flock_errno, flock_failures;
+static mode_t flock_mode; /* of the file that was locked last: when it was new */
 
 int flock(int fd, int operation)
 {
+    struct stat st;
+    flock_mode = fstat(fd, &st) == 0 ? st.st_mode & 07777 : 07777;
     if (flock_failures > 0) {
         flock_failures--;
         errno = flock_errno;
@@ -57,9 +60,7 @@ static bool make(const char *path, bool replace, const char *text, struct err *e
     return ok;
 }
 
-/* Each test runs with unnamed and with named temporary files. */
-
-static void check_appears(void)
+TEST(a_file_appears_complete)
 {
     struct newfile nf;
     struct err err;
@@ -67,7 +68,7 @@ static void check_appears(void)
     mode_t old = umask(027);
     CHECK(newfile_open(&nf, "a", false, &err));
     CHECK(access("a", F_OK) != 0);
-    CHECK(scratchdir_files() == newfile_always_named);
+    CHECK(scratchdir_files() == 1);
     CHECK(disk_write(nf.fd, "text", 4, 0, "a", &err));
     CHECK(newfile_commit(&nf, &err));
     newfile_close(&nf);
@@ -77,7 +78,17 @@ static void check_appears(void)
     CHECK(scratchdir_files() == 1);
 }
 
-static void check_nothing_left(void)
+TEST(a_file_that_takes_the_place_of_a_secret_one_is_never_open_to_others)
+{
+    struct newfile nf;
+    struct err err;
+    put_file("a", magic, 0600);
+    MUST(newfile_open(&nf, "a", true, &err));
+    CHECK(flock_mode == 0600);
+    newfile_close(&nf);
+}
+
+TEST(without_a_commit_nothing_is_left)
 {
     struct newfile nf;
     struct err err;
@@ -91,7 +102,7 @@ static void check_nothing_left(void)
     CHECK(scratchdir_files() == 1 && holds("a", magic));
 }
 
-static void check_existing(void)
+TEST(existing_files_are_replaced_only_on_request)
 {
     struct err err;
     put_file("a", magic, 03604);
@@ -109,7 +120,7 @@ static void check_existing(void)
     CHECK(make("fresh", true, "new", &err) && holds("fresh", "new"));
 }
 
-static void check_not_ours(void)
+TEST(what_is_not_a_filter_is_never_replaced)
 {
     struct err err;
     put_file("letter", "Dear reader", 0600);
@@ -128,7 +139,7 @@ static void check_not_ours(void)
     CHECK(scratchdir_files() == 2);
 }
 
-static void check_links(void)
+TEST(symbolic_links_are_followed)
 {
     struct err err;
     put_file("target", magic, 0600);
@@ -144,7 +155,7 @@ static void check_links(void)
     CHECK_STR(err.text, "cannot create 'circle': Too many levels of symbolic links");
 }
 
-static void check_race(void)
+TEST(files_that_appear_or_go_meanwhile_are_noticed)
 {
     struct newfile nf;
     struct err err;
@@ -185,7 +196,7 @@ static void check_race(void)
 }
 
 /* Writers stay locked out from before the rename until after. */
-static void check_lock(void)
+TEST(the_old_file_is_locked_through_the_rename)
 {
     struct err err;
     struct stat before, after;
@@ -239,38 +250,38 @@ static int killed_by(int number, int *files_meanwhile)
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void check_signals(void)
+TEST(a_signal_leaves_nothing_behind)
 {
     int n;
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < 3; i++) {
         CHECK(killed_by(numbers[i], &n) == numbers[i]);
-        CHECK(n == newfile_always_named && scratchdir_files() == 0);
+        CHECK(n == 1 && scratchdir_files() == 0);
     }
 }
 
-static void check_kill(void)
+TEST(what_a_killed_process_leaves_is_removed_by_the_next)
 {
     struct newfile nf, other;
     struct err err;
     int n;
     CHECK(killed_by(SIGKILL, &n) == SIGKILL);
-    CHECK(scratchdir_files() == newfile_always_named);
+    CHECK(scratchdir_files() == 1);
     /* Not dead, or not ours: */
     put_file(".a.seen-tmp", "", 0600);
     put_file(".ab.abcdef.seen-tmp", "", 0600);
     put_file(".a.abcdefg.seen-tmp", "", 0600);
     CHECK(newfile_open(&nf, "a", false, &err));
-    CHECK(scratchdir_files() == 3 + newfile_always_named);
+    CHECK(scratchdir_files() == 3 + 1);
     CHECK(newfile_open(&other, "a", false, &err));
-    CHECK(scratchdir_files() == 3 + 2 * newfile_always_named);
+    CHECK(scratchdir_files() == 3 + 2);
     CHECK(newfile_commit(&nf, &err));
     newfile_close(&nf);
     newfile_close(&other);
     CHECK(scratchdir_files() == 4);
 }
 
-static void check_long_name(void)
+TEST(names_may_be_as_long_as_names_can_be)
 {
     struct err err;
     char name[NAME_MAX + 2];
@@ -285,7 +296,7 @@ static void check_long_name(void)
     CHECK(scratchdir_files() == 1);
 }
 
-static void check_no_locks(void)
+TEST(a_temporary_file_that_cannot_be_locked_is_removed)
 {
     struct newfile nf;
     struct err err;
@@ -293,8 +304,7 @@ static void check_no_locks(void)
     flock_failures = 1000;
     CHECK(!newfile_open(&nf, "a", false, &err));
     CHECK_STR(err.text, "cannot create 'a': No locks available");
-    /* One attempt without a name, if that is asked for, and one with a name. */
-    CHECK(flock_failures == 1000 - 1 - !newfile_always_named);
+    CHECK(flock_failures == 1000 - 1);
     CHECK(scratchdir_files() == 0);
     /* Another process holds it, to remove it. */
     flock_errno = EWOULDBLOCK;
@@ -304,71 +314,6 @@ static void check_no_locks(void)
     newfile_close(&nf);
     CHECK(scratchdir_files() == 0);
     flock_failures = 0;
-}
-
-static void both_ways(void (*test)(void))
-{
-    for (int named = 0; named < 2; named++) {
-        newfile_always_named = named;
-        test();
-        scratchdir_clear();
-    }
-    newfile_always_named = false;
-}
-
-TEST(a_file_appears_complete)
-{
-    both_ways(check_appears);
-}
-
-TEST(without_a_commit_nothing_is_left)
-{
-    both_ways(check_nothing_left);
-}
-
-TEST(existing_files_are_replaced_only_on_request)
-{
-    both_ways(check_existing);
-}
-
-TEST(what_is_not_a_filter_is_never_replaced)
-{
-    both_ways(check_not_ours);
-}
-
-TEST(symbolic_links_are_followed)
-{
-    both_ways(check_links);
-}
-
-TEST(files_that_appear_or_go_meanwhile_are_noticed)
-{
-    both_ways(check_race);
-}
-
-TEST(the_old_file_is_locked_through_the_rename)
-{
-    both_ways(check_lock);
-}
-
-TEST(a_signal_leaves_nothing_behind)
-{
-    both_ways(check_signals);
-}
-
-TEST(what_a_killed_process_leaves_is_removed_by_the_next)
-{
-    both_ways(check_kill);
-}
-
-TEST(a_temporary_file_that_cannot_be_locked_is_removed)
-{
-    both_ways(check_no_locks);
-}
-
-TEST(names_may_be_as_long_as_names_can_be)
-{
-    both_ways(check_long_name);
 }
 
 TEST(space_is_reserved_or_missed_in_time)
@@ -427,21 +372,22 @@ int main(void)
 {
     if (!scratchdir_enter())
         return 1;
-    RUN(a_file_appears_complete);
-    RUN(without_a_commit_nothing_is_left);
-    RUN(existing_files_are_replaced_only_on_request);
-    RUN(what_is_not_a_filter_is_never_replaced);
-    RUN(symbolic_links_are_followed);
-    RUN(files_that_appear_or_go_meanwhile_are_noticed);
-    RUN(the_old_file_is_locked_through_the_rename);
-    RUN(a_signal_leaves_nothing_behind);
-    RUN(what_a_killed_process_leaves_is_removed_by_the_next);
-    RUN(a_temporary_file_that_cannot_be_locked_is_removed);
-    RUN(names_may_be_as_long_as_names_can_be);
-    RUN(space_is_reserved_or_missed_in_time);
-    RUN(writes_fail_with_a_name);
-    RUN(scratch_has_no_name);
-    RUN(directories_of_paths);
+    RUN_CLEAN(a_file_appears_complete);
+    RUN_CLEAN(a_file_that_takes_the_place_of_a_secret_one_is_never_open_to_others);
+    RUN_CLEAN(without_a_commit_nothing_is_left);
+    RUN_CLEAN(existing_files_are_replaced_only_on_request);
+    RUN_CLEAN(what_is_not_a_filter_is_never_replaced);
+    RUN_CLEAN(symbolic_links_are_followed);
+    RUN_CLEAN(files_that_appear_or_go_meanwhile_are_noticed);
+    RUN_CLEAN(the_old_file_is_locked_through_the_rename);
+    RUN_CLEAN(a_signal_leaves_nothing_behind);
+    RUN_CLEAN(what_a_killed_process_leaves_is_removed_by_the_next);
+    RUN_CLEAN(a_temporary_file_that_cannot_be_locked_is_removed);
+    RUN_CLEAN(names_may_be_as_long_as_names_can_be);
+    RUN_CLEAN(space_is_reserved_or_missed_in_time);
+    RUN_CLEAN(writes_fail_with_a_name);
+    RUN_CLEAN(scratch_has_no_name);
+    RUN_CLEAN(directories_of_paths);
     scratchdir_leave();
     return check_done();
 }

@@ -60,13 +60,6 @@ static bool make(const char *path, uint64_t seed)
     return make_pages(path, seed, PAGES);
 }
 
-/* Tests begin in an empty directory. */
-#define RUN_CLEAN(name)                                                                            \
-    do {                                                                                           \
-        RUN(name);                                                                                 \
-        scratchdir_clear();                                                                        \
-    } while (0)
-
 /* Key number i. */
 static uint64_t key(uint64_t i)
 {

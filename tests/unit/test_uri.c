@@ -31,6 +31,13 @@ static void check_key(const char *want, size_t len)
     CHECK(uri.key_len == len && memcmp(uri.key, want, len + 1) == 0);
 }
 
+TEST(what_is_an_address)
+{
+    CHECK(uri_is("redis://host/key") && uri_is("redis+unix:///s?key=k") && uri_is("rediss://h/k"));
+    CHECK(uri_is("REDIS://host/key") && uri_is("redis://"));
+    CHECK(!uri_is("redis:/host") && !uri_is("./redis://h/k") && !uri_is("") && !uri_is("a.seen"));
+}
+
 TEST(shortest_form)
 {
     MUST(parse("redis://h/k"));
@@ -99,8 +106,6 @@ TEST(socket)
 TEST(refusals)
 {
     refused("file:///x", "it does not begin with redis:// or redis+unix://");
-    refused("redis:/host/k", "it does not begin with redis:// or redis+unix://");
-    MUST(parse("REDIS://host/key"));
     refused("rediss://h/k", "this program has no TLS; run a tunnel such as stunnel beside it, and "
                             "name that with redis:// or redis+unix://");
     refused("redis://", "the host is empty");
@@ -201,6 +206,7 @@ TEST(long_text)
 
 int main(void)
 {
+    RUN(what_is_an_address);
     RUN(shortest_form);
     RUN(all_parts);
     RUN(ipv6);

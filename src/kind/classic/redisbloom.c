@@ -290,6 +290,8 @@ static void reserve(const struct layout_filter *filter, double *error, uint64_t 
     *expansion = scales ? kept.growth : 0;
 }
 
+static const struct layout_module module = {reserve};
+
 /* A header that is being read. */
 struct chain {
     const uint8_t *link; /* the first */
@@ -563,7 +565,7 @@ static const struct layout layout = {
     .positions = positions,
     .dependent = true,
     .counts = true,
-    .reserve = reserve,
+    .module = &module,
 };
 
 static const struct kind_growth growth = {next, check_add};
