@@ -69,7 +69,7 @@ enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
 /* True if a huge page is a small part of the memory of a worker. */
 static bool takes_huge_pages(const struct keyset_spec *spec)
 {
-    return spec->memory / spec->workers >= 8 * HUGE_PAGE;
+    return spec->memory >= (uint64_t)8 * HUGE_PAGE * spec->workers;
 }
 
 /* The number of blocks, limited by the address space. */

@@ -229,7 +229,7 @@ enum { MARK_BITS = 16, SUSPECTS = 64 };
 static size_t by_marks(uint64_t *from, size_t n, unsigned width, uint64_t *to)
 {
     uint64_t marks[(1 << MARK_BITS) / 64] = {0};
-    uint64_t suspect[SUSPECTS + 1];
+    uint64_t suspect[SUSPECTS + 1] = {0};
     size_t n_suspects = 0, count = 0;
     for (size_t i = 0; i < n; i++) {
         const uint64_t h = from[i];
