@@ -19,7 +19,7 @@ enum { WIDEST = 128 };
  * of the input, 512 KiB with short labels, stays far below this. */
 enum { KEPT = 8 << 20 };
 
-static bool make_room(struct output *o, size_t more)
+static bool grow_output(struct output *o, size_t more)
 {
     if (o->room - o->len >= more)
         return true;
@@ -42,7 +42,7 @@ static bool make_room(struct output *o, size_t more)
 
 bool output_bytes(struct output *o, const char *data, size_t len)
 {
-    if (!make_room(o, len))
+    if (!grow_output(o, len))
         return false;
     memcpy(o->data + o->len, data, len);
     o->len += len;
@@ -79,7 +79,7 @@ static char *copy_any(char *to, const char *const *record, size_t from, size_t n
 bool output_select(struct output *o, const char *const *record, size_t n, const uint64_t *selected,
                    const char *limit)
 {
-    if (!make_room(o, (size_t)(record[n] - record[0]) + WIDEST))
+    if (!grow_output(o, (size_t)(record[n] - record[0]) + WIDEST))
         return false;
     size_t longest = 0, safe = n;
     for (size_t i = 0; i < n; i++)
@@ -154,7 +154,7 @@ bool output_write(struct output *o)
     return true;
 }
 
-static bool same_file(int a, int b)
+static bool same_open_file(int a, int b)
 {
     struct stat one, other;
     return fstat(a, &one) == 0 && fstat(b, &other) == 0 && S_ISREG(one.st_mode) &&
@@ -163,13 +163,13 @@ static bool same_file(int a, int b)
 
 bool output_is_apart(int fd, const char *name, struct err *err)
 {
-    return fd < 0 || !same_file(fd, STDOUT_FILENO) ||
+    return fd < 0 || !same_open_file(fd, STDOUT_FILENO) ||
            fail(err, "'%s' is also standard output", name);
 }
 
 bool output_spares(int fd, const char *name, struct err *err)
 {
-    if (!same_file(fd, STDERR_FILENO))
+    if (!same_open_file(fd, STDERR_FILENO))
         return output_is_apart(fd, name, err);
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null >= 0) {

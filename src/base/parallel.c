@@ -19,7 +19,7 @@ struct worker {
     pthread_t thread;
 };
 
-static void work(struct job *job, unsigned number)
+static void work_on(struct job *job, unsigned number)
 {
     uint64_t i;
     while ((i = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->n)
@@ -29,7 +29,7 @@ static void work(struct job *job, unsigned number)
 static void *thread_main(void *arg)
 {
     struct worker *w = arg;
-    work(w->job, w->number);
+    work_on(w->job, w->number);
     return NULL;
 }
 
@@ -47,7 +47,7 @@ void parallel_for(unsigned threads, uint64_t n,
         if (pthread_create(&others[started].thread, NULL, thread_main, &others[started]) != 0)
             break;
     }
-    work(&job, 0);
+    work_on(&job, 0);
     for (unsigned i = 0; i < started; i++)
         pthread_join(others[i].thread, NULL);
     free(others);

@@ -29,7 +29,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void put(const char *text, size_t len)
+static void put_text(const char *text, size_t len)
 {
     ssize_t ignored = write(STDERR_FILENO, text, len);
     (void)ignored;
@@ -104,13 +104,13 @@ static void redraw(const char *line, size_t len)
     /* Said before it is written: a signal in between then ends an empty line, not none. */
     if (len > 0 && !sig_end_line(true))
         return;
-    put(out, n);
+    put_text(out, n);
     if (len == 0)
         sig_end_line(false);
     progress.on_screen = len;
 }
 
-static void show(double time)
+static void show_line(double time)
 {
     char line[512];
     size_t n = compose(line, sizeof line - 1, time - progress.began);
@@ -119,8 +119,8 @@ static void show(double time)
         progress.next = time + redraw_after;
     } else {
         line[n] = '\n';
-        put("seen: ", 6);
-        put(line, n + 1);
+        put_text("seen: ", 6);
+        put_text(line, n + 1);
         progress.next = time + log_after;
     }
     progress.fresh = false;
@@ -140,7 +140,7 @@ static void finish_stage(void)
     if (progress.terminal)
         progress_hide();
     else if (progress.fresh)
-        show(now());
+        show_line(now());
 }
 
 void progress_stage(const char *what)
@@ -155,7 +155,7 @@ void progress_stage(const char *what)
     progress.fresh = progress.in_parts = false;
 }
 
-static void update(uint64_t done, uint64_t total, uint64_t keys)
+static void update_line(uint64_t done, uint64_t total, uint64_t keys)
 {
     progress.done = done;
     progress.total = total;
@@ -163,13 +163,13 @@ static void update(uint64_t done, uint64_t total, uint64_t keys)
     progress.fresh = true;
     double time = now();
     if (time >= progress.next)
-        show(time);
+        show_line(time);
 }
 
 void progress_update(uint64_t done_bytes, uint64_t total_bytes, uint64_t keys)
 {
     if (progress.on)
-        update(done_bytes, total_bytes, keys);
+        update_line(done_bytes, total_bytes, keys);
 }
 
 void progress_part(uint64_t done, uint64_t total)
@@ -177,7 +177,7 @@ void progress_part(uint64_t done, uint64_t total)
     if (!progress.on)
         return;
     progress.in_parts = true;
-    update(done, total, 0);
+    update_line(done, total, 0);
 }
 
 void progress_hide(void)
@@ -185,7 +185,7 @@ void progress_hide(void)
     if (progress.on_screen == 0)
         return;
     redraw("", 0);
-    put("\r", 1);
+    put_text("\r", 1);
 }
 
 void progress_end(void)

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -37,7 +37,7 @@ static uint64_t tree_limit(const char *root, const char *group, const char *name
         return limit;
     for (char *end = folder + len; end != NULL; end = strrchr(folder + top, '/')) {
         *end = '\0';
-        limit = smaller(limit, read_limit(folder, name));
+        limit = smaller_of(limit, read_limit(folder, name));
     }
     return limit;
 }
@@ -71,9 +71,9 @@ uint64_t ram_group_limit(const char *membership, const char *root)
             continue;
         *controllers++ = *group++ = '\0';
         if (*controllers == '\0')
-            limit = smaller(limit, tree_limit(root, group, "memory.max"));
+            limit = smaller_of(limit, tree_limit(root, group, "memory.max"));
         else if (lists_memory(controllers))
-            limit = smaller(limit, tree_limit(v1_root, group, "memory.limit_in_bytes"));
+            limit = smaller_of(limit, tree_limit(v1_root, group, "memory.limit_in_bytes"));
     }
     fclose(f);
     return limit;
@@ -85,8 +85,8 @@ uint64_t ram_limit(void)
     struct rlimit space;
     uint64_t limit = ram_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     if (sysinfo(&info) == 0)
-        limit = smaller(limit, (uint64_t)info.totalram * info.mem_unit);
+        limit = smaller_of(limit, (uint64_t)info.totalram * info.mem_unit);
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-        limit = smaller(limit, space.rlim_cur);
+        limit = smaller_of(limit, space.rlim_cur);
     return limit;
 }

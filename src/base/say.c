@@ -116,7 +116,7 @@ void say_made(const char *path)
     made = path;
 }
 
-static void say_lost(const char *separator, const char *reason)
+static void say_stream_lost(const char *separator, const char *reason)
 {
     if (made != NULL)
         say_error("'%s' was made, but standard output could not be written%s%s", made, separator,
@@ -134,8 +134,8 @@ bool say_finish(void)
         flush_errno = errno;
     }
     if (failed && flush_errno == 0)
-        say_lost("", "");
+        say_stream_lost("", "");
     else if (failed && flush_errno != EPIPE)
-        say_lost(": ", strerror(flush_errno));
+        say_stream_lost(": ", strerror(flush_errno));
     return !failed;
 }

@@ -163,7 +163,7 @@ static bool lacks_space(const struct guard *g, unsigned long long offset)
            fstatfs(g->fd, &fs) == 0 && fs.f_bavail == 0;
 }
 
-static void say_lost(const struct guard *g, unsigned long long offset)
+static void say_page_lost(const struct guard *g, unsigned long long offset)
 {
     char line[VISIBLE_ROOM(PATH_MAX) + 128];
     bool full = lacks_space(g, offset);
@@ -198,7 +198,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
     if (g != NULL && g->lost == NULL) {
         remove_doomed();
         end_line();
-        say_lost(g, at - g->start);
+        say_page_lost(g, at - g->start);
         _exit(2);
     }
     bool borne = g != NULL && bear(g, info->si_addr);

@@ -4,7 +4,7 @@
 
 enum { LONGEST = 24 }; /* words with more letters are not compared */
 
-static size_t least(size_t a, size_t b)
+static size_t fewer(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -22,9 +22,9 @@ static size_t errors_between(const char *a, size_t la, const char *b, size_t lb)
         size_t *row = rows[i % 3], *up = rows[(i + 2) % 3], *up2 = rows[(i + 1) % 3];
         row[0] = i;
         for (size_t j = 1; j <= lb; j++) {
-            row[j] = least(up[j - 1] + (a[i - 1] != b[j - 1]), least(up[j], row[j - 1]) + 1);
+            row[j] = fewer(up[j - 1] + (a[i - 1] != b[j - 1]), fewer(up[j], row[j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = least(row[j], up2[j - 2] + 1);
+                row[j] = fewer(row[j], up2[j - 2] + 1);
         }
     }
     return rows[la % 3][lb];

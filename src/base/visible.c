@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static bool is_control(const char *s, size_t n)
+static bool is_control_char(const char *s, size_t n)
 {
     unsigned char c = (unsigned char)s[0];
     if (n == 1)
@@ -28,7 +28,7 @@ static size_t show_character(char *out, const char *s, size_t *len)
 {
     size_t n = 0;
     *len = utf8_len(s, strnlen(s, 4));
-    if (*len > 0 && !is_control(s, *len)) {
+    if (*len > 0 && !is_control_char(s, *len)) {
         memcpy(out, s, *len);
         return *len;
     }

@@ -54,7 +54,7 @@ static const struct opt_hint hints[] = {
     {0},
 };
 
-static bool take_made(void *add, struct opt_parser *p, int id)
+static bool take_add_generations(void *add, struct opt_parser *p, int id)
 {
     (void)id;
     return adding_take_generations(&((struct add *)add)->adding.design, p);
@@ -67,11 +67,11 @@ static const struct opt_group groups[] = {
      offsetof(struct add, keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
     {"Filters in Redis", redisopt_write, offsetof(struct add, adding.sources.open), redisopt_take},
-    {"Making a filter", create_opts, 0, take_made},
+    {"Making a filter", create_opts, 0, take_add_generations},
     {0},
 };
 
-static void report(const struct add *a)
+static void report_added(const struct add *a)
 {
     unsigned long long records = tally_keys(&a->adding.feed.tally);
     unsigned long long n_new = a->adding.store->state.n_new;
@@ -79,29 +79,29 @@ static void report(const struct add *a)
              num_plural(n_new));
 }
 
-static void conclude(const struct add *a)
+static void conclude_add(const struct add *a)
 {
     struct store *s = a->adding.store;
     store_conclude(s, false);
     if (s->state.warning[0] != '\0')
         say_warning("%s", s->state.warning);
     if (a->verbose)
-        report(a);
+        report_added(a);
 }
 
-static int add(struct add *a)
+static int run_adding(struct add *a)
 {
     redisopt_hint_many(a->adding.store, &a->keyopt,
                        "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
     if (adding_begin(&a->adding)) {
         adding_run(&a->adding);
-        conclude(a);
+        conclude_add(a);
     }
     return adding_status(&a->adding);
 }
 
 /* --once, --each and --batch-id are for counted sets, which FILTER is not. */
-static bool check_options(const struct add *a, const char *path, struct err *err)
+static bool check_counting_options(const struct add *a, const char *path, struct err *err)
 {
     const struct change *c = &a->changing.change;
     const char *counts = c->once ? "--once" : a->changing.each ? "--each" : NULL;
@@ -131,7 +131,7 @@ static bool is_counted_set(const char *path, struct err *err)
 }
 
 /* Changes a counted set by one batch of keys. */
-static int add_batch(struct add *a, const char *path)
+static int change_set(struct add *a, const char *path)
 {
     struct changing *c = &a->changing;
     c->change.path = path;
@@ -147,7 +147,7 @@ static int add_batch(struct add *a, const char *path)
 }
 
 /* Are the key files filters? */
-static bool refuse_filters(const struct add *a, const char *path)
+static bool refuse_key_filters(const struct add *a, const char *path)
 {
     char merge[2048];
     snprintf(merge, sizeof merge, "--force -o %s %s", path, path);
@@ -168,17 +168,17 @@ static int run_add(struct add *a, int argc, char **argv)
     const char *path = argv[p.first];
     bool ok = adding_open(&a->adding, path, STORE_WRITE, &err);
     bool is_counted = !ok && is_counted_set(path, &err);
-    if ((ok || is_counted) && store_is_file(path) && !refuse_filters(a, path))
+    if ((ok || is_counted) && store_is_file(path) && !refuse_key_filters(a, path))
         return EXIT_ERROR;
     if (is_counted)
-        return add_batch(a, path);
+        return change_set(a, path);
     if (!ok)
         keyopt_advise_order(&a->keyopt, path, &err);
-    if (!ok || !check_options(a, path, &err) || !adding_make(&a->adding, &err)) {
+    if (!ok || !check_counting_options(a, path, &err) || !adding_make(&a->adding, &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    return add(a);
+    return run_adding(a);
 }
 
 static int run(int argc, char **argv)

@@ -78,7 +78,7 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }
 
-static bool adopt(struct adding *a, struct err *err)
+static bool adopt_rule(struct adding *a, struct err *err)
 {
     const struct store *s = a->store;
     struct keyopt *keyopt = a->sources.keyopt;
@@ -116,7 +116,7 @@ bool adding_open(struct adding *a, const char *path, enum store_mode mode, struc
         adding_compare(store_header(a->store), path, &a->design);
         compare_foreign(a->store, a->design.n);
     }
-    return adopt(a, err);
+    return adopt_rule(a, err);
 }
 
 bool adding_make(struct adding *a, struct err *err)
@@ -132,7 +132,7 @@ bool adding_make(struct adding *a, struct err *err)
         say_note("made '%s' with layout=%s", s->name, layout);
     a->made = memcmp(store_header(s)->id, planned.id, sizeof planned.id) == 0;
     adding_compare(store_header(s), s->name, &a->design);
-    return adopt(a, err);
+    return adopt_rule(a, err);
 }
 
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d)
@@ -164,7 +164,7 @@ void adding_compare(const struct header *h, const char *name, const struct addin
 
 /* Workers. */
 
-static bool make_room(struct added *r, size_t n)
+static bool make_record_room(struct added *r, size_t n)
 {
     if (r->capacity >= n)
         return true;
@@ -188,7 +188,7 @@ static bool make_room(struct added *r, size_t n)
 static bool note_records(struct added *r, const struct batch *b)
 {
     size_t n = r->keys.n;
-    if (!make_room(r, n + BATCH_MAX))
+    if (!make_record_room(r, n + BATCH_MAX))
         return false;
     memcpy(r->start + n, b->record, (b->n + 1) * sizeof *b->record);
     memcpy(r->bad + n / 64, b->bad, sizeof b->bad);
@@ -208,8 +208,8 @@ static bool ask_sources(struct adding *a, struct batch *b, struct err *err)
     return true;
 }
 
-static bool take_batch(struct adding *a, unsigned worker, struct batch *b, struct added *r,
-                       struct err *err)
+static bool take_record_batch(struct adding *a, unsigned worker, struct batch *b, struct added *r,
+                              struct err *err)
 {
     if (a->print != NULL && !note_records(r, b))
         return fail(err, "out of memory");
@@ -222,7 +222,8 @@ static bool take_batch(struct adding *a, unsigned worker, struct batch *b, struc
     return true;
 }
 
-static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
+static bool take_chunk(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
+                       struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
@@ -230,7 +231,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     r->keys.n = r->done = 0;
     bool ok = sources_begin(&a->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
-        ok = take_batch(a, worker, b, r, err);
+        ok = take_record_batch(a, worker, b, r, err);
     return sources_end(&a->sources, ok, err);
 }
 
@@ -246,7 +247,7 @@ static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
 }
 
 /* Prints the warning of the last call, once. */
-static void warn(struct adding *a)
+static void warn_once(struct adding *a)
 {
     char *warning = a->store->state.warning;
     if (warning[0] != '\0')
@@ -256,7 +257,7 @@ static void warn(struct adding *a)
 
 /* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless
  * it was a signal. */
-static bool add_keys(struct adding *a, struct added *r)
+static bool add_chunk(struct adding *a, struct added *r)
 {
     struct err err;
     const struct add_state *state = &a->store->state;
@@ -264,7 +265,7 @@ static bool add_keys(struct adding *a, struct added *r)
     uint64_t n_new = state->n_new;
     enum add_result result =
         store_add(a->store, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n, &r->done, &err);
-    warn(a);
+    warn_once(a);
     if (result != ADD_FAILED && !sync_if_due(a, state->n_new - n_new, &err))
         result = ADD_FAILED;
     if (result == ADD_OK)
@@ -280,15 +281,15 @@ static bool add_keys(struct adding *a, struct added *r)
     return false;
 }
 
-static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+static bool commit_chunk(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
     (void)chunk;
-    return !a->feed.failed && add_keys(a, r); /* printing may fail meanwhile */
+    return !a->feed.failed && add_chunk(a, r); /* printing may fail meanwhile */
 }
 
-static bool finish(void *ctx, const struct chunk *chunk, void *slot)
+static bool print_chunk(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct adding *a = ctx;
     a->stopped |= !a->print(a->ctx, chunk, slot);
@@ -306,7 +307,7 @@ static void slot_free(void *ctx, void *slot)
     writer_keys_free(&r->keys);
 }
 
-static void feed(struct adding *a)
+static void feed_keys(struct adding *a)
 {
     struct stat st;
     struct feed *f = &a->feed;
@@ -314,9 +315,9 @@ static void feed(struct adding *a)
         f->refuse = &st;
     f->ctx = a;
     f->slot_size = sizeof(struct added);
-    f->work = work;
-    f->commit = commit;
-    f->finish = a->print != NULL ? finish : NULL;
+    f->work = take_chunk;
+    f->commit = commit_chunk;
+    f->finish = a->print != NULL ? print_chunk : NULL;
     f->slot_free = slot_free;
     feed_run(f);
     f->refuse = NULL;
@@ -395,7 +396,7 @@ bool adding_begin(struct adding *a)
     a->options.may_repeat = a->print == NULL;
     bool ok = store_add_begin(a->store, &a->options, &err);
     if (ok)
-        warn(a);
+        warn_once(a);
     else
         fail_unless_caught(a, &err);
     return ok;
@@ -405,10 +406,10 @@ void adding_run(struct adding *a)
 {
     struct err err;
     begin_refit(a);
-    feed(a);
+    feed_keys(a);
     if (!store_add_end(a->store, !a->no_sync, &err))
         fail_unless_caught(a, &err);
-    warn(a);
+    warn_once(a);
     end_refit(a);
     tally_report(&a->feed.tally);
 }

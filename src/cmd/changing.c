@@ -93,7 +93,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     return false;
 }
 
-static bool read_keys(struct changing *c, const struct keyopt *keyopt)
+static bool read_batch_keys(struct changing *c, const struct keyopt *keyopt)
 {
     struct stat st;
     c->feed = (struct feed){.keyopt = keyopt,
@@ -137,7 +137,7 @@ static void warn_if_full(const struct changing *c)
     say_warning("%s", state.warning);
 }
 
-static void report(const struct changing *c)
+static void report_batch(const struct changing *c)
 {
     const struct change *change = &c->change;
     uint64_t lacking = change->combine.seen.lacking;
@@ -165,7 +165,7 @@ static bool check_memory(struct changing *c, const struct keyopt *keyopt)
     return false;
 }
 
-static bool change(struct changing *c, struct keyopt *keyopt)
+static bool apply_batch(struct changing *c, struct keyopt *keyopt)
 {
     struct change *change = &c->change;
     struct err err;
@@ -180,17 +180,17 @@ static bool change(struct changing *c, struct keyopt *keyopt)
     if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))
         return say_failure(&err);
     keyopt->threads = change->threads;
-    if (!read_keys(c, keyopt))
+    if (!read_batch_keys(c, keyopt))
         return false;
     if (!change_apply(change, tally_keys(&c->feed.tally), &err))
         return say_failure(&err);
-    report(c);
+    report_batch(c);
     return true;
 }
 
 int changing_run(struct changing *c, struct keyopt *keyopt)
 {
-    bool ok = change(c, keyopt);
+    bool ok = apply_batch(c, keyopt);
     change_close(&c->change);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }

@@ -26,15 +26,15 @@ static const struct opt compare_opts[] = {
 static const struct opt_group groups[] = {{"Options", compare_opts, 0, NULL}, {0}};
 
 /* Without an interval for a layout whose numbers are rough. */
-static void add(struct report *r, const char *label, const char *key, enum form form,
-                const struct compared *result, const struct figure *figure)
+static void add_figure(struct report *r, const char *label, const char *key, enum form form,
+                       const struct compared *result, const struct figure *figure)
 {
     bool rough = layout_caveat(result->kind) != NULL;
     report_range(r, label, key, key, form, result->exact ? EXACT : ESTIMATED, figure->value,
                  rough ? NAN : figure->low, rough ? NAN : figure->high);
 }
 
-static void print(const struct compare *c, const char *a, const char *b)
+static void print_comparison(const struct compare *c, const char *a, const char *b)
 {
     struct report r = {.sources = true};
     const struct compared *result = &c->result;
@@ -47,13 +47,13 @@ static void print(const struct compare *c, const char *a, const char *b)
     report_string(&r, "kind", "kind", EXACT, result->kind->name);
     if (counted)
         report_uint(&r, "fingerprint bits", "fingerprint_bits", FORM_COUNT, EXACT, result->bits);
-    add(&r, "keys in A", "a", FORM_KEYS, result, &o->a);
-    add(&r, "keys in B", "b", FORM_KEYS, result, &o->b);
-    add(&r, "keys in A or B", "union", FORM_KEYS, result, &o->any);
-    add(&r, "keys in A and B", "intersection", FORM_KEYS, result, &o->both);
-    add(&r, "Jaccard index", "jaccard", FORM_RATIO, result, &o->jaccard);
-    add(&r, "A's keys in B", "a_in_b", FORM_RATIO, result, &o->a_in_b);
-    add(&r, "B's keys in A", "b_in_a", FORM_RATIO, result, &o->b_in_a);
+    add_figure(&r, "keys in A", "a", FORM_KEYS, result, &o->a);
+    add_figure(&r, "keys in B", "b", FORM_KEYS, result, &o->b);
+    add_figure(&r, "keys in A or B", "union", FORM_KEYS, result, &o->any);
+    add_figure(&r, "keys in A and B", "intersection", FORM_KEYS, result, &o->both);
+    add_figure(&r, "Jaccard index", "jaccard", FORM_RATIO, result, &o->jaccard);
+    add_figure(&r, "A's keys in B", "a_in_b", FORM_RATIO, result, &o->a_in_b);
+    add_figure(&r, "B's keys in A", "b_in_a", FORM_RATIO, result, &o->b_in_a);
     if (caveat != NULL)
         report_string(&r, "note", "caveat", EXACT, caveat);
     if (counted) {
@@ -76,7 +76,7 @@ static int run(int argc, char **argv)
     bool ok = warn_inputs(m, make_open(m, argv + p.first, 2, "compared", &err)) &&
               make_check_sound(m, &err) && compare_inputs(m, &c.result, &err);
     if (ok)
-        print(&c, argv[p.first], argv[p.first + 1]);
+        print_comparison(&c, argv[p.first], argv[p.first + 1]);
     else
         say_failure(&err);
     make_close(m);

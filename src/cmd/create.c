@@ -131,7 +131,7 @@ static const struct opt file_opts[] = {
     {0},
 };
 
-static bool take(void *create, struct opt_parser *p, int id)
+static bool take_create_opt(void *create, struct opt_parser *p, int id)
 {
     struct create *c = create;
     struct err err;
@@ -156,7 +156,7 @@ static const struct opt_hint hints[] = {
 };
 
 static const struct opt_group groups[] = {
-    {"Size", size_opts, 0, take},
+    {"Size", size_opts, 0, take_create_opt},
     {"Keys", keyopt_opts, offsetof(struct create, keyopt), keyopt_take},
     {"Key preparation, stored in the filter and applied by every later command", keyopt_prep_opts,
      offsetof(struct create, keyopt), keyopt_take},
@@ -207,7 +207,7 @@ static int check_from(const struct create *c)
     return 0;
 }
 
-static int check_options(const struct create *c)
+static int check_create_options(const struct create *c)
 {
     const struct design *d = &c->design;
     int status = check_from(c);
@@ -366,7 +366,7 @@ static bool keys_fit(const struct create *c)
     return false;
 }
 
-static void print_summary(const struct create *c)
+static void print_created(const struct create *c)
 {
     struct report r = {0};
     const struct header *h = &c->build.header;
@@ -397,7 +397,7 @@ static unsigned recorded_len(const struct create *c)
     return (prep & PREP_HEX) != 0 && prep_encoding(prep) == 0 && fits ? (unsigned)len : 0;
 }
 
-static bool read_keys(struct create *c)
+static bool read_key_files(struct create *c)
 {
     struct stat old;
     bool exists = stat(c->path, &old) == 0;
@@ -477,11 +477,11 @@ static bool collect(struct create *c, const char *scratch_dir)
     if (!filter_build_begin(&c->build, &err))
         return say_failure(&err);
     c->keyopt.threads = c->build.threads;
-    return c->design.empty || (c->from != NULL ? take_keys(c) : read_keys(c));
+    return c->design.empty || (c->from != NULL ? take_keys(c) : read_key_files(c));
 }
 
 /* Makes the filter, or forecasts what it would be. */
-static bool build(struct create *c)
+static bool build_filter(struct create *c)
 {
     struct err err;
     bool ok = c->dry_run ? filter_build_forecast(&c->build, keys_given(c), &err)
@@ -521,7 +521,7 @@ static bool make_filter(struct create *c)
         say_error("out of memory");
         return false;
     }
-    bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build(c) &&
+    bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build_filter(c) &&
               (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
     free(dir);
     return ok;
@@ -596,7 +596,7 @@ static bool take_secret(struct create *c, struct err *err)
 }
 
 /* Are the key files filters? */
-static bool refuse_filters(const struct create *c)
+static bool refuse_filter_files(const struct create *c)
 {
     char merge[2048];
     snprintf(merge, sizeof merge, "%s-o %s", c->make.replace ? "--force " : "", c->path);
@@ -620,14 +620,14 @@ static bool create(struct create *c)
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }
-    if (!refuse_filters(c))
+    if (!refuse_filter_files(c))
         return false;
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     if (!ok || c->dry_run)
         return ok && print_plan(c);
     tally_report(&c->feed.tally);
     if (c->json)
-        print_summary(c);
+        print_created(c);
     return true;
 }
 
@@ -644,7 +644,7 @@ static int run_create(struct create *c, int argc, char **argv)
     c->design.each = c->counted && !c->once && c->from == NULL && !c->design.empty;
     c->design.grow = c->design.kind == NULL && c->design.layout == NULL && c->design.size == 0 &&
                      c->design.generations == 0 && c->like == NULL && !c->fixed;
-    int status = check_options(c);
+    int status = check_create_options(c);
     if (status != 0)
         return status;
     struct err err;

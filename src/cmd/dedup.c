@@ -30,7 +30,7 @@ struct dedup {
     bool reader_gone;                 /* ... because its reader has closed it */
 };
 
-static const struct opt output_opts[] = {
+static const struct opt dedup_output_opts[] = {
     {'v', "invert-match", NULL, "print the records that are not new", FLAG(struct dedup, invert)},
     {'c', "count", NULL, "print only how many records would be printed", FLAG(struct dedup, count)},
     {'q', "quiet", NULL,
@@ -83,7 +83,7 @@ static const struct opt filter_opts[] = {
     {0},
 };
 
-static bool take_also(void *dedup, struct opt_parser *p, int id)
+static bool take_known(void *dedup, struct opt_parser *p, int id)
 {
     struct err err;
     (void)id;
@@ -91,7 +91,7 @@ static bool take_also(void *dedup, struct opt_parser *p, int id)
            say_failure(&err);
 }
 
-static bool take_made(void *dedup, struct opt_parser *p, int id)
+static bool take_dedup_generations(void *dedup, struct opt_parser *p, int id)
 {
     (void)id;
     return adding_take_generations(&((struct dedup *)dedup)->adding.design, p);
@@ -110,9 +110,9 @@ static const struct opt_hint hints[] = {
 };
 
 static const struct opt_group groups[] = {
-    {"Output", output_opts, 0, NULL},
-    {"What is known", known_opts, 0, take_also},
-    {"Filter", filter_opts, 0, take_made},
+    {"Output", dedup_output_opts, 0, NULL},
+    {"What is known", known_opts, 0, take_known},
+    {"Filter", filter_opts, 0, take_dedup_generations},
     {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct dedup, keyopt), keyopt_take},
@@ -243,7 +243,7 @@ static size_t count_cut(const struct added *r, size_t prefix, size_t count, size
  * one run or, with false positives, a few. */
 enum { FEW_RUNS = 16 };
 
-static void write_records(struct dedup *d, struct added *r, const char *limit, size_t count)
+static void print_records(struct dedup *d, struct added *r, const char *limit, size_t count)
 {
     size_t written = 0;
     bool terminated = r->start[r->done][-1] == d->keyopt.rule.terminator;
@@ -254,7 +254,7 @@ static void write_records(struct dedup *d, struct added *r, const char *limit, s
     d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);
 }
 
-static void write_header(struct dedup *d, struct added *r, const struct chunk *chunk)
+static void print_header(struct dedup *d, struct added *r, const struct chunk *chunk)
 {
     size_t written = 0;
     r->out.len = 0;
@@ -271,13 +271,13 @@ static bool print(void *ctx, const struct chunk *chunk, struct added *r)
 {
     struct dedup *d = ctx;
     if (chunk->first_header && !d->closed && !d->count && !d->quiet)
-        write_header(d, r, chunk);
+        print_header(d, r, chunk);
     size_t count = select_records(d, r, r->done);
     d->n_selected += count;
     if (d->closed)
         d->n_unprinted += count;
     else if (count > 0 && !d->count && !d->quiet)
-        write_records(d, r, chunk->data + chunk->len, count);
+        print_records(d, r, chunk->data + chunk->len, count);
     return !d->closed;
 }
 
@@ -457,7 +457,7 @@ static const char *show_lost(char *text, double n, bool at_least)
     return text;
 }
 
-static void report(const struct dedup *d, const struct lost *lost)
+static void report_dedup(const struct dedup *d, const struct lost *lost)
 {
     const struct adding *a = &d->adding;
     char run[NUM_TEXT], all[NUM_TEXT];
@@ -480,7 +480,7 @@ static void warn_readings(const struct dedup *d)
     sources_warn_reading(&d->adding.sources, n, found);
 }
 
-static void conclude(struct dedup *d)
+static void conclude_dedup(struct dedup *d)
 {
     struct store *s = d->adding.store;
     if (d->n_unprinted > 0 && !d->adding.in_memory)
@@ -505,7 +505,7 @@ static void conclude(struct dedup *d)
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)
-        report(d, &lost);
+        report_dedup(d, &lost);
 }
 
 static int dedup(struct dedup *d)
@@ -515,7 +515,7 @@ static int dedup(struct dedup *d)
     signal(SIGPIPE, SIG_IGN);
     if (adding_begin(&d->adding)) {
         adding_run(&d->adding);
-        conclude(d);
+        conclude_dedup(d);
     }
     if (d->closed && !d->adding.feed.failed)
         return 128 + SIGPIPE;
@@ -524,7 +524,7 @@ static int dedup(struct dedup *d)
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
 
-static int check_options(const struct dedup *d)
+static int check_dedup_options(const struct dedup *d)
 {
     if (!d->adding.create && d->path != NULL &&
         (d->adding.design.n != 0 || d->adding.design.p != 0))
@@ -543,7 +543,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
         return EXIT_ERROR;
     d->keyopt.prints = !d->count && !d->quiet;
     d->adding.feed.questions = d->annotate;
-    int status = check_options(d);
+    int status = check_dedup_options(d);
     if (status != 0)
         return status;
     return open_filters(d) ? dedup(d) : EXIT_ERROR;

@@ -77,7 +77,7 @@ static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, st
     return true;
 }
 
-static bool open_file(struct export *e, const char *suffix, struct err *err)
+static bool open_foreign(struct export *e, const char *suffix, struct err *err)
 {
     unsigned i = e->n_files;
     size_t len = strlen(e->out) + strlen(suffix) + 1;
@@ -97,9 +97,9 @@ static bool open_file(struct export *e, const char *suffix, struct err *err)
 static bool open_files(struct export *e, const struct layout *layout, struct err *err)
 {
     if (layout->suffix[0] == NULL)
-        return open_file(e, "", err);
+        return open_foreign(e, "", err);
     for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++)
-        if (!open_file(e, layout->suffix[i], err))
+        if (!open_foreign(e, layout->suffix[i], err))
             return false;
     return true;
 }

@@ -243,7 +243,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     return ok;
 }
 
-static bool finish(void *ctx, const struct chunk *chunk, void *slot)
+static bool finish_part(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
     const struct feed_part *part = slot;
@@ -300,7 +300,7 @@ static bool reads_terminal(const struct keyopt *keyopt)
     return from_stdin && isatty(STDIN_FILENO);
 }
 
-static struct input *open_input(const struct feed *f, struct err *err)
+static struct input *open_key_input(const struct feed *f, struct err *err)
 {
     const struct keyopt *keyopt = f->keyopt;
     if (reads_terminal(keyopt))
@@ -325,7 +325,7 @@ static struct input *open_input(const struct feed *f, struct err *err)
 static bool feed_input(struct feed *f)
 {
     struct err err;
-    struct input *input = open_input(f, &err);
+    struct input *input = open_key_input(f, &err);
     if (input == NULL)
         return say_failure(&err);
     f->tally.input = f->input = input;
@@ -336,7 +336,7 @@ static bool feed_input(struct feed *f)
                         .work = work,
                         .commit = commit,
                         .failed = f->keep_going ? input_failed : NULL,
-                        .finish = f->finish != NULL ? finish : NULL,
+                        .finish = f->finish != NULL ? finish_part : NULL,
                         .slot_free = slot_free};
     bool busy = reads_terminal(f->keyopt) || (f->keyopt->prints && isatty(STDOUT_FILENO));
     progress_begin(f->title, f->keyopt->progress, busy);

@@ -18,7 +18,7 @@ static bool counters_known(const struct figures *f)
 }
 
 /* Reads all pages and bits. */
-static bool read_bits(unsigned threads, struct figures *f, struct err *err)
+static bool read_census(unsigned threads, struct figures *f, struct err *err)
 {
     struct facts facts;
     store_describe(f->store, &facts);
@@ -35,14 +35,14 @@ static bool read_bits(unsigned threads, struct figures *f, struct err *err)
  * unknown. */
 enum { TRIES = 5 };
 
-static bool read_all(unsigned threads, struct figures *f)
+static bool read_whole(unsigned threads, struct figures *f)
 {
     struct err err;
     bool stable = false;
     for (int tries = 0; !stable && tries < TRIES; tries++) {
         if (tries > 0 && !store_refresh(f->store, &err))
             return say_failure(&err);
-        if (!read_bits(threads, f, &err))
+        if (!read_census(threads, f, &err))
             return say_failure(&err);
         atomic_thread_fence(memory_order_acquire);
         stable = !store_changed(f->store);
@@ -78,7 +78,7 @@ static void find_layout(struct figures *f)
 }
 
 /* How keys are read, prepared and hashed, as text. */
-static void show_keys(struct figures *f)
+static void choose_keys(struct figures *f)
 {
     const struct header *h = f->header;
     const struct digest *d = digest_by_id(prep_digest(h->prep));
@@ -102,10 +102,10 @@ static bool check_secret(struct keyopt *keyopt, const struct figures *f)
 bool figures_read(struct figures *f, struct store *store, struct keyopt *keyopt)
 {
     *f = (struct figures){.store = store, .header = store_header(store)};
-    if (!read_all(keyopt->threads, f))
+    if (!read_whole(keyopt->threads, f))
         return false;
     find_layout(f);
-    show_keys(f);
+    choose_keys(f);
     f->counters_known = counters_known(f);
     f->n_bits = f->n_counted = NAN;
     f->consistent =

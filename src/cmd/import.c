@@ -168,7 +168,7 @@ static bool read_to_end(struct foreign_files *f, unsigned i, struct reader *r, s
 }
 
 /* For a file that cannot be mapped as it is: a pipe, or compressed. */
-static bool read_all(struct foreign_files *f, unsigned i, int fd, struct err *err)
+static bool read_unmapped(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
     struct reader r = {.end = SOURCE_GOES_ON};
     bool ok = reader_begin(&r, f, i, fd, err) && read_to_end(f, i, &r, err);
@@ -184,13 +184,13 @@ static bool is_compressed(const struct foreign_files *f, int fd)
            got == GZIP_MAGIC && gzip_like(first, got);
 }
 
-static bool take(struct foreign_files *f, unsigned i, int fd, struct err *err)
+static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
-        return read_all(f, i, fd, err);
+        return read_unmapped(f, i, fd, err);
     if (!mapped_open(&f->mapped[i], fd, (uint64_t)st.st_size))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->in.data[i] = (const uint8_t *)f->mapped[i].data;
@@ -209,11 +209,11 @@ static bool open_one(struct foreign_files *f, unsigned i, const char *name, cons
     snprintf(f->name[i], len, "%s%s", is_stdin ? "standard input" : name, suffix);
     f->in.name[i] = f->name[i];
     if (is_stdin)
-        return take(f, i, STDIN_FILENO, err);
+        return take_foreign(f, i, STDIN_FILENO, err);
     int fd = open(f->name[i], O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return fail_errno(err, "cannot open '%s'", f->name[i]);
-    bool ok = take(f, i, fd, err);
+    bool ok = take_foreign(f, i, fd, err);
     close(fd);
     return ok;
 }
@@ -390,7 +390,7 @@ static bool write_filter(struct import *im, struct err *err)
            foreign_whole(&im->files, err) && make_commit(m, err);
 }
 
-static void print_summary(const struct import *im)
+static void print_imported(const struct import *im)
 {
     struct report r = {0};
     char spec[LAYOUT_TEXT];
@@ -420,7 +420,7 @@ static bool import(struct import *im)
     if (!ok)
         return sig_caught() == 0 && say_failure(&err);
     if (m->prints)
-        print_summary(im);
+        print_imported(im);
     return true;
 }
 

@@ -101,7 +101,8 @@ static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
 }
 
 /* Appends field number `number` to the list, which has n fields. */
-static bool take_field(struct keyopt *keyopt, const struct opt_parser *p, size_t n, int number)
+static bool take_field_number(struct keyopt *keyopt, const struct opt_parser *p, size_t n,
+                              int number)
 {
     int *field = keyopt->rule.field;
     for (size_t i = 0; i < n; i++)
@@ -150,7 +151,7 @@ static bool bad_fields(const struct opt_parser *p, const char *item, int len)
     return false;
 }
 
-static bool take_fields(struct keyopt *keyopt, const struct opt_parser *p)
+static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const char *at = p->value;
     for (size_t n = 0;;) {
@@ -162,7 +163,7 @@ static bool take_fields(struct keyopt *keyopt, const struct opt_parser *p)
         if (!parse_fields(text, &from, &to))
             return bad_fields(p, at, (int)len);
         for (; from <= to; from++)
-            if (!take_field(keyopt, p, n++, (int)from))
+            if (!take_field_number(keyopt, p, n++, (int)from))
                 return false;
         if (at[len] == '\0')
             return true;
@@ -194,7 +195,7 @@ bool keyopt_take(void *group, struct opt_parser *p, int id)
     case 'd':
         return take_delimiter(keyopt, p);
     case 'f':
-        return take_fields(keyopt, p);
+        return take_field_numbers(keyopt, p);
     default:
         return take_digest(keyopt, p);
     }

@@ -96,14 +96,14 @@ static bool combining_any(const struct make *m)
     return any;
 }
 
-static unsigned bits_of(const struct layer *layer)
+static unsigned width_of(const struct layer *layer)
 {
     return layer->kind->counts->bits(layer);
 }
 
 static unsigned result_bits(const struct combining *c)
 {
-    return bits_of(&c->combine.header.layers[0]);
+    return width_of(&c->combine.header.layers[0]);
 }
 
 /* The highest rate that the result may have, unless `force` is set. */
@@ -136,9 +136,9 @@ static void note_bits(const struct combining *c)
     const struct combine *made = &c->combine;
     unsigned widest = 0;
     for (unsigned i = 1; i < made->n; i++)
-        if (bits_of(made->layer[i]) > bits_of(made->layer[widest]))
+        if (width_of(made->layer[i]) > width_of(made->layer[widest]))
             widest = i;
-    unsigned most = bits_of(made->layer[widest]);
+    unsigned most = width_of(made->layer[widest]);
     if (most > result_bits(c))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
                  c->make->in[widest].path, most, c->result->out, result_bits(c));
@@ -150,8 +150,8 @@ static bool subtracts(const struct combining *c)
 }
 
 /* Only counts: combines inputs `from` to n. */
-static bool look(const struct combining *c, enum counts_op op, unsigned from,
-                 struct counts_seen *seen)
+static bool look_at_pair(const struct combining *c, enum counts_op op, unsigned from,
+                         struct counts_seen *seen)
 {
     const struct combine *done = &c->combine;
     struct err ignored;
@@ -161,7 +161,7 @@ static bool look(const struct combining *c, enum counts_op op, unsigned from,
 }
 
 /* The number of keys that have `used` of `cells` fingerprints, and the reverse. */
-static double keys_of(double used, double cells)
+static double keys_of_cells(double used, double cells)
 {
     return -cells * log1p(-used / cells);
 }
@@ -183,11 +183,12 @@ static double lost(const struct combining *c)
     double cells = ldexp(1, (int)result_bits(c));
     if (!subtracts(c) || result_bits(c) == 64)
         return 0;
-    if (!look(c, COUNTS_DISTINCT, 1, &others) || !look(c, COUNTS_EXCEPT, 0, &kept))
+    if (!look_at_pair(c, COUNTS_DISTINCT, 1, &others) || !look_at_pair(c, COUNTS_EXCEPT, 0, &kept))
         return NAN;
     unsigned others_bits = combine_bits(made->layer + 1, made->n - 1);
-    double q = used_by(keys_of((double)others.made, ldexp(1, (int)others_bits)), cells) / cells;
-    return q < 1 ? keys_of((double)kept.made, cells * (1 - q)) * q / (1 - q) : NAN;
+    double q =
+        used_by(keys_of_cells((double)others.made, ldexp(1, (int)others_bits)), cells) / cells;
+    return q < 1 ? keys_of_cells((double)kept.made, cells * (1 - q)) * q / (1 - q) : NAN;
 }
 
 /* Fewer lost keys are not reported. */
@@ -247,8 +248,8 @@ static void report_counted(const struct combining *c)
     report_json(&r, stdout);
 }
 
-static bool write_file(struct combining *c, const struct layer **layer, const uint8_t **data,
-                       struct err *err)
+static bool write_result(struct combining *c, const struct layer **layer, const uint8_t **data,
+                         struct err *err)
 {
     unsigned n = c->make->n_in;
     for (unsigned i = 0; i < n; i++) {
@@ -271,7 +272,7 @@ static bool write_file(struct combining *c, const struct layer **layer, const ui
     return combine_write(&c->combine, &c->make->file, c->result->out, err);
 }
 
-static bool commit(struct combining *c)
+static bool commit_result(struct combining *c)
 {
     struct err err;
     c->make->header = c->combine.header;
@@ -287,10 +288,10 @@ static bool combining_run(struct combining *c)
     bool ok = false;
     if (layer == NULL || data == NULL)
         say_error("out of memory");
-    else if (!write_file(c, layer, data, &err))
+    else if (!write_result(c, layer, data, &err))
         say_failure(&err);
     else if (combining_accepts(c->make, c->result, combine_fpr(&c->combine), result_bits(c) == 64))
-        ok = commit(c);
+        ok = commit_result(c);
     if (ok)
         report_counted(c);
     free(layer);
@@ -314,12 +315,12 @@ static enum joined why_joined(const struct make *made)
 
 enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
 
-static bool is_rough(const struct make *made)
+static bool is_rough_merge(const struct make *made)
 {
     return layout_caveat(made->header.layers[0].kind) != NULL;
 }
 
-static const char *show_keys(char text[KEYS_TEXT], const struct make *made)
+static const char *show_made_keys(char text[KEYS_TEXT], const struct make *made)
 {
     char low[NUM_TEXT], high[NUM_TEXT];
     num_show_count(high, make_estimates(made) ? made->n : made->n_high);
@@ -327,7 +328,7 @@ static const char *show_keys(char text[KEYS_TEXT], const struct make *made)
         snprintf(text, KEYS_TEXT, "about %s", high);
     else if (isinf(made->n_high) && made->n_low > 0)
         snprintf(text, KEYS_TEXT, "at least %s", num_show_count(low, made->n_low));
-    else if (isinf(made->n_high) || is_rough(made))
+    else if (isinf(made->n_high) || is_rough_merge(made))
         snprintf(text, KEYS_TEXT, "an unknown number of");
     else if (made->n_low > 0)
         snprintf(text, KEYS_TEXT, "%s to %s", num_show_count(low, made->n_low), high);
@@ -350,11 +351,11 @@ static void note_made(const struct make *made)
         snprintf(why, sizeof why, ", since united they would have a rate of %s",
                  num_show_fpr(united, made->fpr_united));
     say_note("'%s': current false-positive rate %s, %s keys, %u layer%s%s", made->out,
-             num_show_fpr(text, made->fpr), show_keys(n, made), made->header.n_layers,
+             num_show_fpr(text, made->fpr), show_made_keys(n, made), made->header.n_layers,
              joined == NOT_JOINED ? "" : "s", why);
 }
 
-static void report(const struct merge *m)
+static void report_merge(const struct merge *m)
 {
     static const char *const names[] = {
         [JOINED_KIND] = "kind", [JOINED_SIZES] = "sizes", [JOINED_FPR] = "fpr"};
@@ -364,7 +365,7 @@ static void report(const struct merge *m)
     if (!m->result.json)
         return;
     struct report r = {0};
-    enum report_source source = is_rough(made) ? UNKNOWN : ESTIMATED;
+    enum report_source source = is_rough_merge(made) ? UNKNOWN : ESTIMATED;
     report_made(&r, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
     if (!make_estimates(made)) {
         report_number(&r, NULL, "n_low", FORM_KEYS, source, made->n_low);
@@ -385,7 +386,7 @@ static bool merge_layers(struct merge *m)
         return false;
     if (!make_commit(&m->make, &err))
         return say_failure(&err);
-    report(m);
+    report_merge(m);
     return true;
 }
 

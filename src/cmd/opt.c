@@ -40,7 +40,7 @@ static void table_add(const struct opt *opt, const struct opt_group *group)
     table.opts[table.n++] = opt;
 }
 
-static void table_of(const struct command *command)
+static void make_table(const struct command *command)
 {
     table.n = 0;
     for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
@@ -51,7 +51,7 @@ static void table_of(const struct command *command)
 
 enum { LONG_ONLY = 256 }; /* getopt's value of an option without a letter, plus its index */
 
-static const struct opt *find(int id)
+static const struct opt *find_opt(int id)
 {
     if (id >= LONG_ONLY)
         return table.opts[id - LONG_ONLY];
@@ -63,7 +63,7 @@ static const struct opt *find(int id)
 
 static const struct opt *original(const struct opt *opt)
 {
-    const struct opt *other = opt->alias != 0 ? find(opt->alias) : NULL;
+    const struct opt *other = opt->alias != 0 ? find_opt(opt->alias) : NULL;
     return other != NULL ? other : opt;
 }
 
@@ -72,10 +72,11 @@ static bool has_letter(const struct opt *opt)
     return opt->id > 0 && opt->id <= 255;
 }
 
-static void begin(struct opt_parser *p, const struct command *command, int argc, char **argv)
+static void begin_parsing(struct opt_parser *p, const struct command *command, int argc,
+                          char **argv)
 {
     *p = (struct opt_parser){.command = command, .argc = argc, .argv = argv, .status = EXIT_ERROR};
-    table_of(command);
+    make_table(command);
 
     /* "-": operands are returned in order, whatever POSIXLY_CORRECT says. ":": a missing argument
      * is distinguished from an unknown option. */
@@ -212,9 +213,9 @@ static int unknown_letter(const struct command *command, int letter)
                       hint != NULL ? hint : "");
 }
 
-static int report(const struct opt_parser *p, int got)
+static int report_getopt(const struct opt_parser *p, int got)
 {
-    const struct opt *known = optopt != 0 ? find(optopt) : NULL;
+    const struct opt *known = optopt != 0 ? find_opt(optopt) : NULL;
     if (got == ':' && known != NULL)
         return opt_misuse(p->command, "option '%s' needs an argument", name_of(original(known)));
     if (known != NULL)
@@ -304,8 +305,8 @@ static bool opt_threads(struct opt_parser *p, unsigned *out)
     return true;
 }
 
-static bool take(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
-                 char *into)
+static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
+                     char *into)
 {
     void *to = into + group->at + o->at;
     switch (o->type) {
@@ -346,9 +347,9 @@ static bool asks_for_all(const struct opt_parser *p)
 /* An option. p->status is 0 after --help only. */
 static bool take_next(struct opt_parser *p, int got, void *into)
 {
-    const struct opt *opt = got == '?' || got == ':' ? NULL : find(got);
+    const struct opt *opt = got == '?' || got == ':' ? NULL : find_opt(got);
     if (opt == NULL)
-        return report(p, got) == 0;
+        return report_getopt(p, got) == 0;
     opt = original(opt);
     int i = index_of(opt);
     uint64_t bit = (uint64_t)1 << i;
@@ -363,7 +364,7 @@ static bool take_next(struct opt_parser *p, int got, void *into)
         return opt_misuse(p->command, "option '%s' is given twice", p->name) == 0;
     p->given |= bit;
     p->address |= opt->arg != NULL && opt->id != 'k' && !store_is_file(p->value);
-    return take(p, opt, table.group[i], into);
+    return take_opt(p, opt, table.group[i], into);
 }
 
 static bool check_operands(const struct opt_parser *p)
@@ -375,7 +376,7 @@ static bool check_operands(const struct opt_parser *p)
         opt_misuse(c, "no %s given", c->operand);
     else if (c->most > 0 && p->n_operands > c->most)
         opt_misuse(c, "more than one %s given", c->operand);
-    else if (c->output != NULL && !was_given(p, find('o')))
+    else if (c->output != NULL && !was_given(p, find_opt('o')))
         opt_misuse(c, "no output file given (-o %s)", c->output);
     else
         return true;
@@ -454,7 +455,7 @@ static bool check_not_with(const struct opt_parser *p, const struct opt *opt)
     return false;
 }
 
-static bool check_options(const struct opt_parser *p)
+static bool check_given(const struct opt_parser *p)
 {
     for (int i = 0; i < table.n; i++)
         if ((p->given >> i & 1) != 0 &&
@@ -467,14 +468,14 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
                void *into)
 {
     int got;
-    begin(p, command, argc, argv);
+    begin_parsing(p, command, argc, argv);
     while ((got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL)) != -1)
         if (got == 1)
             p->argv[1 + p->n_operands++] = optarg;
         else if (!take_next(p, got, into))
             return false;
     gather_operands(p);
-    return check_operands(p) && check_options(p);
+    return check_operands(p) && check_given(p);
 }
 
 /* Prints text from column `at` on, filled into lines of HELP_WIDTH; further lines are indented to
@@ -507,7 +508,7 @@ static void put_filled(const char *text, size_t column, size_t at)
 }
 
 /* Is it this option, or another letter or name of it? */
-static bool is_same(const struct opt *o, const struct opt *opt)
+static bool is_same_opt(const struct opt *o, const struct opt *opt)
 {
     return o == opt || (o->alias != 0 && o->alias == opt->id);
 }
@@ -518,14 +519,14 @@ static size_t compose_names(char *out, size_t size, const struct opt *opt)
     size_t n = (size_t)snprintf(out, size, "  ");
     const char *comma = "";
     for (int i = 0; i < table.n; i++)
-        if (is_same(table.opts[i], opt) && has_letter(table.opts[i])) {
+        if (is_same_opt(table.opts[i], opt) && has_letter(table.opts[i])) {
             n += (size_t)snprintf(out + n, size - n, "%s-%c", comma, table.opts[i]->id);
             comma = ", ";
         }
     if (*comma == '\0')
         comma = "    ";
     for (int i = 0; i < table.n; i++)
-        if (is_same(table.opts[i], opt) && table.opts[i]->name != NULL) {
+        if (is_same_opt(table.opts[i], opt) && table.opts[i]->name != NULL) {
             n += (size_t)snprintf(out + n, size - n, "%s--%s", comma, table.opts[i]->name);
             comma = ", ";
         }
@@ -598,7 +599,7 @@ static void put_group(const struct command *command, const struct opt_group *g, 
 
 void opt_help(const struct command *command, bool all)
 {
-    table_of(command);
+    make_table(command);
     all |= command->everyday == NULL;
     printf("Usage: seen %s %s\n\n%c%s.\n", command->name, command->synopsis,
            toupper((unsigned char)command->summary[0]), command->summary + 1);
@@ -629,7 +630,7 @@ int opt_misuse(const struct command *command, const char *fmt, ...)
 
 void opt_list(const struct command *command)
 {
-    table_of(command);
+    make_table(command);
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i], *main = original(o);
         if (has_letter(o))

@@ -282,7 +282,7 @@ static const struct opt plan_opts[] = {
     {0},
 };
 
-static bool take(void *wishes, struct opt_parser *p, int id)
+static bool take_wish(void *wishes, struct opt_parser *p, int id)
 {
     struct wishes *w = wishes;
     struct err err;
@@ -303,9 +303,9 @@ static bool take(void *wishes, struct opt_parser *p, int id)
     }
 }
 
-static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take}, {0}};
+static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take_wish}, {0}};
 
-static int check_options(const struct wishes *w)
+static int check_wishes(const struct wishes *w)
 {
     if (!w->has_n && w->plan.size == 0 && !w->grow)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
@@ -350,7 +350,7 @@ static int run(int argc, char **argv)
                           argv[p.first]);
     if (p.first < argc)
         return opt_misuse(&cmd_plan, "'%s' is too much: plan reads no files", argv[p.first]);
-    int status = check_options(&w);
+    int status = check_wishes(&w);
     if (status != 0)
         return status;
     if ((w.grow && !w.has_n) || w.generations > 0)

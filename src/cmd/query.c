@@ -36,7 +36,7 @@ struct query {
                          not be read */
 };
 
-static const struct opt output_opts[] = {
+static const struct opt query_output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent",
      FLAG(struct query, invert)},
     {'c', "count", NULL, "print only how many records are selected", FLAG(struct query, count)},
@@ -92,7 +92,7 @@ static const struct opt present_opts[] = {
     {0},
 };
 
-static bool take_also(void *query, struct opt_parser *p, int id)
+static bool take_query_also(void *query, struct opt_parser *p, int id)
 {
     struct query *q = query;
     struct err err;
@@ -101,8 +101,8 @@ static bool take_also(void *query, struct opt_parser *p, int id)
 }
 
 static const struct opt_group groups[] = {
-    {"Selection and output", output_opts, 0, NULL},
-    {"What is present", present_opts, 0, take_also},
+    {"Selection and output", query_output_opts, 0, NULL},
+    {"What is present", present_opts, 0, take_query_also},
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct query, keyopt), keyopt_take},
@@ -303,7 +303,7 @@ static bool label_records(const struct query *q, struct output *labelled, const 
     return true;
 }
 
-static bool write_records(struct query *q, struct result *r, uint64_t before)
+static bool write_selected(struct query *q, struct result *r, uint64_t before)
 {
     if (!is_labelled(q) || r->n_labels == 0)
         return output_write(&r->out);
@@ -318,7 +318,7 @@ static bool write_records(struct query *q, struct result *r, uint64_t before)
 }
 
 /* Prints the name of a key file, as a record. */
-static bool print_name(const struct query *q, const char *name)
+static bool print_file_name(const struct query *q, const char *name)
 {
     struct output out = {0};
     bool ok =
@@ -337,7 +337,7 @@ static bool mark_file(struct query *q, const struct result *r)
     if (r->selected == 0 || *named)
         return true;
     *named = true;
-    if (q->with && !print_name(q, tally_where(&q->feed.tally))) {
+    if (q->with && !print_file_name(q, tally_where(&q->feed.tally))) {
         q->feed.failed = true;
         return false;
     }
@@ -345,7 +345,7 @@ static bool mark_file(struct query *q, const struct result *r)
 }
 
 /* Keeps only the first `most` selected records of a chunk, which has as many. */
-static void cut(const struct query *q, struct result *r, uint64_t most)
+static void keep_first(const struct query *q, struct result *r, uint64_t most)
 {
     size_t len = 0;
     for (uint64_t i = 0; i < most && len < r->out.len; i++) {
@@ -366,7 +366,7 @@ static void count_selected(struct query *q, const struct chunk *chunk, struct re
         q->in_file = 0;
     uint64_t left = q->max_count - q->in_file;
     if (r->selected > left)
-        cut(q, r, left);
+        keep_first(q, r, left);
     if (r->selected == left && resumes(q) && r->n_labels > 0)
         feed_resume(&q->feed, chunk, r->labels[r->n_labels - 1].number + 1);
     q->selected += r->selected;
@@ -383,7 +383,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
         return false;
     if (q->named != NULL)
         return mark_file(q, r);
-    if (!write_records(q, r, q->feed.tally.in_file)) {
+    if (!write_selected(q, r, q->feed.tally.in_file)) {
         q->feed.failed = true;
         return false;
     }
@@ -404,7 +404,7 @@ static bool print_others(const struct query *q)
     bool ok = true;
     for (size_t i = 0; ok && (i < spec.n_files || i == 0); i++)
         if (!q->named[i])
-            ok = print_name(q, input_name_of(&spec, i));
+            ok = print_file_name(q, input_name_of(&spec, i));
     return ok;
 }
 
@@ -416,7 +416,7 @@ static void free_result(void *ctx, void *slot)
     free(r->labels);
 }
 
-static void feed(struct query *q)
+static void feed_query(struct query *q)
 {
     struct stat st;
     bool is_file = store_stat(q->sources.filter[0].now, &st);
@@ -459,7 +459,7 @@ static bool report_hits(const struct query *q)
 }
 
 /* Opens all filters. FILTER comes first. */
-static bool start(struct query *q, const char *path)
+static bool open_query(struct query *q, const char *path)
 {
     struct sources *s = &q->sources;
     struct err err;
@@ -479,10 +479,10 @@ static bool start(struct query *q, const char *path)
     return true;
 }
 
-static int answer(struct query *q)
+static int answer_all(struct query *q)
 {
     if (q->max_count > 0)
-        feed(q);
+        feed_query(q);
     tally_report(&q->feed.tally);
     if (q->quiet && q->selected > 0)
         return EXIT_SELECTED;
@@ -521,9 +521,9 @@ static int run_query(struct query *q, int argc, char **argv)
     if (!keyopt_files(&q->keyopt, &p, 1))
         return EXIT_ERROR;
     q->keyopt.prints = prints(q);
-    if (!begin_names(q) || !start(q, argv[p.first]))
+    if (!begin_names(q) || !open_query(q, argv[p.first]))
         return EXIT_ERROR;
-    return answer(q);
+    return answer_all(q);
 }
 
 static int run(int argc, char **argv)

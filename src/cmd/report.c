@@ -16,8 +16,8 @@
 
 /* ---- Adding rows. */
 
-static struct report_row *add(struct report *r, const char *label, const char *key, enum form form,
-                              enum report_source source)
+static struct report_row *add_row(struct report *r, const char *label, const char *key,
+                                  enum form form, enum report_source source)
 {
     assert(r->n < REPORT_ROWS);
     struct report_row *row = &r->row[r->n++];
@@ -29,7 +29,7 @@ static struct report_row *add(struct report *r, const char *label, const char *k
 void report_string(struct report *r, const char *label, const char *key, enum report_source source,
                    const char *text)
 {
-    add(r, label, key, FORM_TEXT, text != NULL ? source : UNKNOWN)->text = text;
+    add_row(r, label, key, FORM_TEXT, text != NULL ? source : UNKNOWN)->text = text;
 }
 
 void report_flag(struct report *r, const char *label, const char *key, enum report_source source,
@@ -41,7 +41,7 @@ void report_flag(struct report *r, const char *label, const char *key, enum repo
 void report_uint(struct report *r, const char *label, const char *key, enum form form,
                  enum report_source source, uint64_t value)
 {
-    struct report_row *row = add(r, label, key, form, source);
+    struct report_row *row = add_row(r, label, key, form, source);
     row->count = value;
     row->value = (double)value;
 }
@@ -50,7 +50,7 @@ void report_range(struct report *r, const char *label, const char *key, const ch
                   enum form form, enum report_source source, double value, double low, double high)
 {
     bool is_known = source != UNKNOWN && (isfinite(value) || isfinite(high));
-    struct report_row *row = add(r, label, key, form, is_known ? source : UNKNOWN);
+    struct report_row *row = add_row(r, label, key, form, is_known ? source : UNKNOWN);
     row->bounds = bounds;
     if (!is_known)
         return;
@@ -87,22 +87,22 @@ void report_pick(struct report *r, const struct report *from, const char *key)
 {
     for (unsigned i = 0; i < singles(from); i++)
         if (strcmp(from->row[i].key, key) == 0)
-            *add(r, NULL, NULL, FORM_TEXT, UNKNOWN) = from->row[i];
+            *add_row(r, NULL, NULL, FORM_TEXT, UNKNOWN) = from->row[i];
 }
 
 void report_list(struct report *r, const char *key)
 {
-    add(r, NULL, key, FORM_LIST, UNKNOWN);
+    add_row(r, NULL, key, FORM_LIST, UNKNOWN);
 }
 
 void report_item(struct report *r)
 {
-    add(r, NULL, NULL, FORM_ITEM, UNKNOWN);
+    add_row(r, NULL, NULL, FORM_ITEM, UNKNOWN);
 }
 
 void report_refusal(struct report *r, const char *key, const char *why)
 {
-    add(r, NULL, key, FORM_REFUSAL, EXACT)->text = why;
+    add_row(r, NULL, key, FORM_REFUSAL, EXACT)->text = why;
 }
 
 void report_made(struct report *r, const char *path, const struct header *h, double fpr, double n)
@@ -146,7 +146,7 @@ static void show_percent(char *buf, double ratio)
 }
 
 /* Writes the number v, which is row->value or a bound, in the row's form. */
-static void show(char *buf, const struct report_row *row, double v)
+static void show_value(char *buf, const struct report_row *row, double v)
 {
     switch (row->form) {
     case FORM_FLAG:
@@ -195,9 +195,9 @@ static const char *value_of(const struct report_row *row, char buf[VALUE_TEXT])
         return "unknown";
     if (row->form == FORM_TEXT)
         return row->text;
-    show(v, row, row->value);
-    show(from, row, row->low);
-    show(to, row, row->high);
+    show_value(v, row, row->value);
+    show_value(from, row, row->low);
+    show_value(to, row, row->high);
     if (isnan(row->value) && row->low > 0)
         snprintf(buf, VALUE_TEXT, "%s to %s", from, to);
     else if (isnan(row->value))
@@ -309,7 +309,7 @@ static void find_widths(const struct table *t, int widths[COLUMNS])
     widths[0] = -widths[0];
 }
 
-static void put_line(const struct table *t, unsigned line, const int *widths, FILE *out)
+static void put_table_line(const struct table *t, unsigned line, const int *widths, FILE *out)
 {
     char buf[VALUE_TEXT];
     const char *refusal = line > 0 ? t->refusal[line - 1] : NULL;
@@ -327,7 +327,7 @@ static void put_list(const struct report *r, unsigned at, const int *widths, FIL
     make_table(&t, &r->row[at], r->row + r->n);
     find_widths(&t, needed);
     for (unsigned line = 0; line <= t.n_items; line++)
-        put_line(&t, line, widths != NULL ? widths : needed, out);
+        put_table_line(&t, line, widths != NULL ? widths : needed, out);
 }
 
 void report_table(const struct report *r, const char *list, const int *widths, FILE *out)

@@ -36,7 +36,7 @@ static const struct opt shrink_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", shrink_opts, 0, NULL}, {0}};
 
-static void report(const struct shrink *s)
+static void report_shrunk(const struct shrink *s)
 {
     const struct make *m = &s->make;
     char from[NUM_TEXT], to[NUM_TEXT], fpr[NUM_TEXT];
@@ -78,7 +78,7 @@ static int run(int argc, char **argv)
     bool ok = shrink(&s, argv + p.first, &err);
     warn_attached(&s.make.file, s.make.out);
     if (ok)
-        report(&s);
+        report_shrunk(&s);
     else
         say_failure(&err);
     make_close(&s.make);

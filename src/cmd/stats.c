@@ -120,7 +120,7 @@ static void add_file(struct report *r, const struct figures *f)
     report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
 }
 
-static bool is_rough(const struct figures *f)
+static bool is_rough_estimate(const struct figures *f)
 {
     return layout_caveat(f->header->layers[0].kind) != NULL;
 }
@@ -129,7 +129,7 @@ static bool is_rough(const struct figures *f)
 static void add_n(struct report *r, const struct figures *f)
 {
     const struct census *all = &f->all;
-    bool rough = is_rough(f) && !all->n_at_least;
+    bool rough = is_rough_estimate(f) && !all->n_at_least;
     report_range(r, "distinct keys", "n_estimate", "n", FORM_KEYS, by_keys(f), all->n,
                  rough ? NAN : all->n_low, rough ? NAN : all->n_high);
 }
@@ -146,7 +146,7 @@ static void add_fingerprints(struct report *r, const struct layer *layer)
                 shape.fingerprint);
 }
 
-static bool is_immutable(const struct header *h)
+static bool is_read_only(const struct header *h)
 {
     return format_is_immutable(h) && !kind_counts(h->layers[0].kind);
 }
@@ -197,7 +197,7 @@ static double keys_left(const struct figures *f)
     unsigned at = format_forgets(h) ? chain_newest(h) : 0;
     double fpr = f->layer[at].fpr, all = f->all.fpr;
     bool one = format_forgets(h) || (!format_grows(h) && h->n_layers == 1);
-    if (is_immutable(h) || !one || h->n_design == 0 || is_rough(f))
+    if (is_read_only(h) || !one || h->n_design == 0 || is_rough_estimate(f))
         return NAN;
     if (all >= h->fpr_design)
         return 0;
@@ -241,7 +241,7 @@ static void add_counters(struct report *r, const struct figures *f)
                 known(all && isfinite(f->n_bits), EXACT), f->consistent);
 }
 
-static void add_keys(struct report *r, const struct figures *f)
+static void add_key_rows(struct report *r, const struct figures *f)
 {
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
     const struct header *h = f->header;
@@ -249,7 +249,7 @@ static void add_keys(struct report *r, const struct figures *f)
     add_n(r, f);
     add_fingerprints(r, &h->layers[0]);
     report_string(r, "when full", "policy", RECORDED,
-                  is_immutable(h) ? "immutable" : policies[h->policy]);
+                  is_read_only(h) ? "immutable" : policies[h->policy]);
     report_uint(r, "generations", "generations", FORM_COUNT, known(generations != 0, RECORDED),
                 generations);
     report_uint(r, "design capacity", "n_design", FORM_COUNT, known(h->n_design != 0, by_design(h)),
@@ -353,13 +353,13 @@ static void add_layer(struct report *r, const struct header *h, unsigned i,
 }
 
 /* Everything that is known. */
-static void add_all(struct report *r, const struct figures *f)
+static void add_all_rows(struct report *r, const struct figures *f)
 {
     add_file(r, f);
-    add_keys(r, f);
+    add_key_rows(r, f);
     add_fpr(r, f);
     add_space(r, f);
-    if (is_rough(f))
+    if (is_rough_estimate(f))
         report_string(r, "note", "caveat", EXACT, layout_caveat(f->header->layers[0].kind));
     report_list(r, "layers");
     for (unsigned i = 0; i < f->header->n_layers; i++) {
@@ -384,7 +384,7 @@ static void pick_load(struct report *r, const struct report *all, const struct f
     else if (forgets)
         report_remark(r, " of the newest generation");
     else
-        report_remark(r, is_immutable(h) ? ", takes no more keys" : ", FPR rises when full");
+        report_remark(r, is_read_only(h) ? ", takes no more keys" : ", FPR rises when full");
 }
 
 /* What a person asks for, and what is not as usual: at most 12 of all rows. */
@@ -418,10 +418,10 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
 
 /* ---- The command. */
 
-static void print(struct stats *s, const struct figures *f)
+static void print_figures(struct stats *s, const struct figures *f)
 {
     struct report all = {.sources = true}, brief = {.sources = true};
-    add_all(&all, f);
+    add_all_rows(&all, f);
     pick_brief(&brief, &all, f);
     if (s->prometheus)
         report_metrics(&all, &s->metrics);
@@ -431,7 +431,7 @@ static void print(struct stats *s, const struct figures *f)
         report_text(s->all ? &all : &brief, stdout);
 }
 
-static void warn(const struct figures *f)
+static void warn_of_figures(const struct figures *f)
 {
     const char *name = f->store->name;
     warn_unclean(f->store);
@@ -457,9 +457,9 @@ static bool stats_of(struct stats *s, const char *path)
             metrics_note(&s->metrics, "readable", true);
             metrics_note(&s->metrics, "clean", f.health == FILTER_CLEAN);
         }
-        print(s, &f);
+        print_figures(s, &f);
         say_flush();
-        warn(&f);
+        warn_of_figures(&f);
     }
     store_close(store);
     return ok && f.damaged == 0;

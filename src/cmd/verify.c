@@ -31,7 +31,7 @@ static const struct opt verify_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", verify_opts, 0, NULL}, {0}};
 
-static void print_name(const char *path)
+static void print_path(const char *path)
 {
     visible_print(stdout, path);
     fputs(": ", stdout);
@@ -59,14 +59,14 @@ static void report_dirty(const char *path, const struct check *c)
         path, pages);
 }
 
-static bool report(const char *path, const struct check *c)
+static bool report_check(const char *path, const struct check *c)
 {
     const char *s = num_plural(c->unchecked);
     if (c->repairable || c->n > 0) {
         (c->repairable ? report_dirty : report_damage)(path, c);
         return false;
     }
-    print_name(path);
+    print_path(path);
     if (c->health == FILTER_WRITING)
         printf("ok, except %" PRIu64 " page%s being written\n", c->unchecked, s);
     else if (c->unchecked > 0)
@@ -84,7 +84,7 @@ static bool report(const char *path, const struct check *c)
 static void report_repair(const struct repair *r)
 {
     if (r->was_dirty || r->was_left || r->slot_was_damaged)
-        print_name(r->path);
+        print_path(r->path);
     if (r->was_dirty)
         printf("repaired: %" PRIu64 " page%s had changed since the checksums were made; add the "
                "keys of the interrupted run again\n",
@@ -117,7 +117,7 @@ static bool check(const struct verify *v, const char *path)
     progress_begin("checking", v->progress, false);
     bool ok = check_all(&c, &err);
     progress_end();
-    ok = ok ? report(path, &c) : say_failure(&err);
+    ok = ok ? report_check(path, &c) : say_failure(&err);
     check_close(&c);
     return ok;
 }

@@ -94,7 +94,7 @@ static bool take_word(struct slice *key, int field)
     return begin < stop;
 }
 
-static bool take_field(struct slice *key, int field, const struct key_rule *rule, unsigned *signs)
+static bool cut_field(struct slice *key, int field, const struct key_rule *rule, unsigned *signs)
 {
     return rule->whitespace ? take_word(key, field)
                             : take_delimited(key, field, rule->delimiter, signs);
@@ -112,7 +112,7 @@ static int join_fields(struct slice *key, const struct key_rule *rule, char **to
     char *at = *to;
     for (const int *field = rule->field; *field != 0; field++) {
         struct slice part = *key;
-        if (!take_field(&part, *field, rule, signs))
+        if (!cut_field(&part, *field, rule, signs))
             return *field;
         *signs |= ends_in_cr(part) ? SIGN_CR : 0;
         if (field > rule->field)
@@ -162,7 +162,7 @@ static void fold16(const char *from, char *to)
 }
 
 /* Folds in whole steps; the last step overlaps the previous one. */
-static void fold(struct slice *key, char *to)
+static void fold_case(struct slice *key, char *to)
 {
     const char *from = key->data;
     size_t len = key->len;
@@ -238,7 +238,7 @@ static bool unhex(struct slice *key, char *to)
 
 /* Prepares a key as the filter requires, except for its digest and encoding. `to` has capacity for
  * key->len bytes. */
-static enum verdict prepare(struct slice *key, const struct key_rule *rule, char *to)
+static enum verdict prepare_key(struct slice *key, const struct key_rule *rule, char *to)
 {
     if (rule->prep & PREP_TRIM)
         trim(key);
@@ -251,7 +251,7 @@ static enum verdict prepare(struct slice *key, const struct key_rule *rule, char
         return rule->key_len == 0 || key->len == rule->key_len ? KEY_GOOD : KEY_WRONG_LEN;
     }
     if (rule->prep & PREP_FOLD)
-        fold(key, to);
+        fold_case(key, to);
     return KEY_GOOD;
 }
 
@@ -341,7 +341,7 @@ void batch_start(struct batch *b, const char *data, size_t len)
 
 /* Splits records until there are BATCH_MAX or no more. Returns whether the last record of the batch
  * has its terminator. */
-static bool cut(struct batch *b)
+static bool cut_records(struct batch *b)
 {
     memmove(b->record, b->record + b->n, (b->n_found - b->n + 1) * sizeof b->record[0]);
     b->n_found -= b->n;
@@ -410,7 +410,7 @@ static bool is_all(struct slice record, char end)
 static bool is_digest_of(const struct key_rule *rule, struct slice record, size_t len)
 {
     unsigned signs = 0;
-    if (rule->field[0] && (rule->field[1] || !take_field(&record, rule->field[0], rule, &signs)))
+    if (rule->field[0] && (rule->field[1] || !cut_field(&record, rule->field[0], rule, &signs)))
         return false;
     if (ends_in_cr(record))
         record.len--;
@@ -528,14 +528,14 @@ static void stop_before(struct batch *b, size_t i)
 }
 
 /* Narrows *key, record i, to its field, or joins its fields at *to. */
-static bool take_fields(struct batch *b, size_t i, char **to, struct slice *key)
+static bool take_joined(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
     int missing = rule->field[0];
     unsigned signs = 0;
     if (joins_fields(rule))
         missing = join_fields(key, rule, to, &signs);
-    else if (take_field(key, missing, rule, &signs))
+    else if (cut_field(key, missing, rule, &signs))
         missing = 0;
     if ((signs & SIGN_QUOTED) != 0 && b->quoted == 0)
         b->quoted = b->n_before + i + 1;
@@ -546,21 +546,21 @@ static bool take_fields(struct batch *b, size_t i, char **to, struct slice *key)
 
 /* Extracts the key of record i and prepares it. Advances *to past fields that are joined there. A
  * copy of the key, if one is made, begins at *to. */
-static enum verdict make_key(struct batch *b, size_t i, char **to, struct slice *key)
+static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
     const char *record = b->record[i], *end = b->record[i + 1];
     bool whole = end > record && end[-1] == rule->terminator;
     *key = (struct slice){record, (size_t)(end - record) - whole};
     if (rule->given)
-        return prepare(key, rule, *to);
+        return prepare_key(key, rule, *to);
     if (rule->crlf && whole && ends_in_cr(*key))
         key->len--;
-    if (rule->field[0] && !take_fields(b, i, to, key))
+    if (rule->field[0] && !take_joined(b, i, to, key))
         return KEY_NO_FIELD;
     if (rule->terminator == '\n')
         look_at_key(b, *key, whole);
-    return prepare(key, rule, *to);
+    return prepare_key(key, rule, *to);
 }
 
 /* Digests the prepared key. Advances *to if the digest is written there. */
@@ -608,7 +608,7 @@ static void make_keys(struct batch *b)
     char *to = b->scratch;
     for (size_t i = 0; i < b->n; i++) {
         struct slice key;
-        enum verdict verdict = make_key(b, i, &to, &key);
+        enum verdict verdict = make_one_key(b, i, &to, &key);
         if (copies && verdict == KEY_GOOD) {
             to += key.len;
             b->hex_len = batch_join_len(b->hex_len, key.len > 0 ? key.len : SIZE_MAX);
@@ -633,14 +633,14 @@ static void make_keys(struct batch *b)
 }
 
 /* Is the whole record the key, unchanged? */
-static bool is_plain(const struct key_rule *rule)
+static bool is_unprepared(const struct key_rule *rule)
 {
     return !rule->prep && (rule->given || (!rule->field[0] && !rule->crlf));
 }
 
 const char *batch_key(const struct batch *b, size_t i, size_t *len)
 {
-    if (!is_plain(b->rule)) {
+    if (!is_unprepared(b->rule)) {
         *len = b->key_len[i];
         return b->key[i];
     }
@@ -663,7 +663,7 @@ bool batch_key_stays(const struct batch *b, size_t i)
     return at >= (uintptr_t)b->record[0] && at + len <= (uintptr_t)b->record[b->n];
 }
 
-static void take_bytes(struct batch *b)
+static void take_key_bytes(struct batch *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         struct key_bytes *key = &b->bytes[i];
@@ -680,7 +680,7 @@ static bool hash_records(struct batch *b, bool terminated)
     const struct hash_fn *fn = key_rule_hash(rule);
     if (b->lanes < fn->lanes)
         b->lanes = fn->lanes;
-    if (is_plain(rule)) {
+    if (is_unprepared(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t whole = b->n - !terminated;
         if (!rule->given && rule->terminator == '\n')
@@ -701,7 +701,7 @@ static bool hash_batch(struct batch *b, bool terminated)
 {
     bool any = hash_records(b, terminated);
     if (b->rule->bytes)
-        take_bytes(b);
+        take_key_bytes(b);
     return any;
 }
 
@@ -713,7 +713,7 @@ bool batch_next(struct batch *b)
         b->n = 0;
         return false;
     }
-    bool terminated = cut(b);
+    bool terminated = cut_records(b);
     if (!b->n)
         return false;
     if (!b->n_before)

@@ -113,7 +113,6 @@ static bool some_end_in_cr(const struct confirm *c)
     return false;
 }
 
-
 bool confirm_open(struct confirm *c, const char *path, const struct key_rule *rule, struct err *err)
 {
     struct stat st;
@@ -188,7 +187,7 @@ static int compare_key(const struct spelling *s, const char *line, size_t line_l
  * less than the key, and the line after them is greater. A line between them that is less than the
  * key must not be less than the line before; one that is greater must not be greater than the line
  * after. Otherwise the list is not sorted. */
-static bool search(struct confirm *c, const struct spelling *s)
+static bool search_list(struct confirm *c, const struct spelling *s)
 {
     size_t low = 0, high = c->list.len, low_len = 0, high_len = 0;
     const char *low_line = NULL, *high_line = NULL;
@@ -218,13 +217,13 @@ static bool search(struct confirm *c, const struct spelling *s)
     return false;
 }
 
-static bool is_listed(struct confirm *c, struct spelling *s)
+static bool list_has(struct confirm *c, struct spelling *s)
 {
     s->with_cr = false;
-    if (search(c, s))
+    if (search_list(c, s))
         return true;
     s->with_cr = true;
-    return c->crlf && search(c, s);
+    return c->crlf && search_list(c, s);
 }
 
 bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
@@ -233,12 +232,12 @@ bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
     struct spelling s = {0};
     s.key = batch_text(b, i, plain, &s.len);
     if (!prep_in_digits(c->prep))
-        return is_listed(c, &s);
+        return list_has(c, &s);
     s.digits = "0123456789ABCDEF";
-    if (is_listed(c, &s))
+    if (list_has(c, &s))
         return true;
     s.digits = "0123456789abcdef";
-    return is_listed(c, &s);
+    return list_has(c, &s);
 }
 
 bool confirm_sound(const struct confirm *c, struct err *err)

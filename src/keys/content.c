@@ -44,7 +44,7 @@ static const struct {
       "reads"}},
 };
 
-static bool begins(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
+static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
 {
     if (n < at + len)
         return false;
@@ -57,13 +57,13 @@ static bool begins(const uint8_t *head, size_t n, const char *magic, size_t len,
 const struct content *content_find(const void *head, size_t n)
 {
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
-        if (begins(head, n, contents[i].magic, contents[i].len, contents[i].at))
+        if (has_magic(head, n, contents[i].magic, contents[i].len, contents[i].at))
             return &contents[i].is;
     return NULL;
 }
 
 /* Control characters that text does not have. Some lists have one of them between fields. */
-static bool is_control(uint8_t c)
+static bool is_control_byte(uint8_t c)
 {
     return c < '\a' || (c > '\r' && c < ' ' && c != '\x1b') || c == '\x7f';
 }
@@ -74,7 +74,7 @@ struct bytes {
     size_t lines, wide_lines; /* newlines, and those of two bytes in UTF-16 */
 };
 
-static struct bytes count(const uint8_t *head, size_t n)
+static struct bytes count_bytes(const uint8_t *head, size_t n)
 {
     struct bytes b = {.n = n};
     bool seen[256] = {0};
@@ -85,7 +85,7 @@ static struct bytes count(const uint8_t *head, size_t n)
             b.lines++;
             b.wide_lines += (i ^ 1) < n && head[i ^ 1] == 0;
         }
-        if (is_control(c)) {
+        if (is_control_byte(c)) {
             b.controls++;
             b.different += !seen[c];
             seen[c] = true;
@@ -102,7 +102,7 @@ static const char *utf16_name(const struct bytes *b, const uint8_t *head)
     size_t nul = b->nul[0] + b->nul[1];
     if (b->lines == 0 || b->wide_lines < b->lines || most < 8 || most * 20 < nul * 19)
         return NULL;
-    if (begins(head, b->n, "\xff\xfe", 2, 0) || begins(head, b->n, "\xfe\xff", 2, 0))
+    if (has_magic(head, b->n, "\xff\xfe", 2, 0) || has_magic(head, b->n, "\xfe\xff", 2, 0))
         return "UTF-16";
     return nul * 5 < b->n * 2 ? NULL : b->nul[0] > b->nul[1] ? "UTF-16BE" : "UTF-16LE";
 }
@@ -129,7 +129,7 @@ bool content_check(const char *name, const void *head, size_t n, char terminator
     const struct content *c = content_find(head, n);
     if (c != NULL)
         return fail(err, "'%s' is %s%s, not a list of keys: %s", name, c->what, within, c->reader);
-    const struct bytes b = count(head, n);
+    const struct bytes b = count_bytes(head, n);
     if (terminator != '\n')
         return true;
     const char *utf16 = utf16_name(&b, head);

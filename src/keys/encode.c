@@ -130,7 +130,7 @@ static const char *encode_utf16(const char *key, size_t len, char *out, size_t *
 
 /* Reads an integer of `bits` bits into *n, sign-extended: an optional sign and at least one ASCII
  * digit, as Java's Long.parseLong and Integer.parseInt do. */
-static bool parse(const char *s, size_t len, unsigned bits, uint64_t *n)
+static bool parse_integer(const char *s, size_t len, unsigned bits, uint64_t *n)
 {
     bool negative = len > 0 && s[0] == '-';
     size_t i = negative || (len > 0 && s[0] == '+');
@@ -154,7 +154,7 @@ static bool is_negative(uint64_t n)
 }
 
 /* Writes n in decimal, at most ENCODE_PLAIN_MAX bytes; returns how many. */
-static size_t print(uint64_t n, char *out)
+static size_t print_integer(uint64_t n, char *out)
 {
     char digits[ENCODE_PLAIN_MAX], *end = digits + sizeof digits, *at = end;
     uint64_t magnitude = is_negative(n) ? 0 - n : n;
@@ -171,7 +171,7 @@ static size_t print(uint64_t n, char *out)
 static const char *encode_int32(const char *key, size_t len, char *out, size_t *out_len)
 {
     uint64_t n;
-    if (!parse(key, len, 32, &n))
+    if (!parse_integer(key, len, 32, &n))
         return NULL;
     put_le32(out, (uint32_t)n);
     *out_len = 4;
@@ -181,7 +181,7 @@ static const char *encode_int32(const char *key, size_t len, char *out, size_t *
 static const char *encode_int64(const char *key, size_t len, char *out, size_t *out_len)
 {
     uint64_t n;
-    if (!parse(key, len, 64, &n))
+    if (!parse_integer(key, len, 64, &n))
         return NULL;
     put_le64(out, n);
     *out_len = 8;
@@ -189,7 +189,7 @@ static const char *encode_int64(const char *key, size_t len, char *out, size_t *
 }
 
 /* Is the text of an integer as print would write it? False for 0, which is simply printed. */
-static bool is_plain(const char *key)
+static bool is_plain_key(const char *key)
 {
     return (key[0] >= '1' && key[0] <= '9') || (key[0] == '-' && key[1] != '0');
 }
@@ -197,10 +197,10 @@ static bool is_plain(const char *key)
 static const char *to_plain(const char *key, size_t len, unsigned bits, char *out, size_t *out_len)
 {
     uint64_t n;
-    if (!parse(key, len, bits, &n))
+    if (!parse_integer(key, len, bits, &n))
         return NULL;
-    bool printed = !is_plain(key);
-    *out_len = printed ? print(n, out) : len;
+    bool printed = !is_plain_key(key);
+    *out_len = printed ? print_integer(n, out) : len;
     return printed ? out : key;
 }
 
@@ -381,7 +381,7 @@ static const char *kryo_integer(const char *key, size_t len, unsigned bits, char
                                 size_t *out_len)
 {
     uint64_t n;
-    if (!parse(key, len, bits, &n))
+    if (!parse_integer(key, len, bits, &n))
         return NULL;
     uint64_t zigzag = n << 1 ^ (is_negative(n) ? UINT64_MAX : 0);
     char *to = out;

@@ -53,7 +53,7 @@ static const struct hash_fn hash_siphash_2_4 = {.id = 10,
                                                 .keys = siphash_keys,
                                                 .records = siphash_records};
 
-static const struct hash_fn *const functions[] = {
+static const struct hash_fn *const hash_functions[] = {
     &hash_xxh3_64,     &hash_murmur3_128,    &hash_murmur3_128_suffix,
     &hash_highway_128, &hash_murmur64a_pair, &hash_murmur2_pair,
     &hash_fnv1_64,     &hash_php_32,         &hash_siphash_2_4,
@@ -61,9 +61,9 @@ static const struct hash_fn *const functions[] = {
 
 const struct hash_fn *hash_by_id(uint32_t id)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (functions[i]->id == id)
-            return functions[i];
+    for (size_t i = 0; i < sizeof hash_functions / sizeof *hash_functions; i++)
+        if (hash_functions[i]->id == id)
+            return hash_functions[i];
     return NULL;
 }
 

@@ -256,7 +256,7 @@ static uint64_t swap_halves(uint64_t x)
     return x << 32 | x >> 32;
 }
 
-static void start(struct state *s)
+static void start_highway(struct state *s)
 {
     for (unsigned i = 0; i < LANES; i++) {
         s->mul_a[i] = begin0[i];
@@ -291,7 +291,7 @@ static void zip(uint64_t *to, const uint64_t *from)
     }
 }
 
-static void update(struct state *s, const uint64_t *packet)
+static void update_highway(struct state *s, const uint64_t *packet)
 {
     for (unsigned i = 0; i < LANES; i++) {
         s->b[i] += s->mul_a[i] + packet[i];
@@ -308,7 +308,7 @@ static void update_bytes(struct state *s, const char *bytes)
     uint64_t packet[LANES];
     for (unsigned i = 0; i < LANES; i++)
         packet[i] = get_le64(bytes + 8 * i);
-    update(s, packet);
+    update_highway(s, packet);
 }
 
 static uint64_t rotate_halves(uint64_t x, unsigned bits)
@@ -349,7 +349,7 @@ static void highway(const char *data, size_t len, uint64_t seed, uint64_t *out, 
 {
     (void)seed;
     struct state s;
-    start(&s);
+    start_highway(&s);
     for (; len >= PACKET; len -= PACKET, data += PACKET)
         update_bytes(&s, data);
     if (len > 0)
@@ -357,7 +357,7 @@ static void highway(const char *data, size_t len, uint64_t seed, uint64_t *out, 
     for (unsigned i = 0; i < LAST; i++) {
         const uint64_t packet[LANES] = {swap_halves(s.a[2]), swap_halves(s.a[3]),
                                         swap_halves(s.a[0]), swap_halves(s.a[1])};
-        update(&s, packet);
+        update_highway(&s, packet);
     }
     out[0] = s.a[0] + s.mul_a[0] + s.b[2] + s.mul_b[2];
     out[stride] = s.a[1] + s.mul_a[1] + s.b[3] + s.mul_b[3];
@@ -428,16 +428,16 @@ static struct number exact_sum(struct number a, struct number b)
     return (struct number){low, a.high + b.high + (low < a.low), false};
 }
 
-static bool is_integer(struct number x)
+static bool is_whole(struct number x)
 {
     return !x.is_double && x.high == (int64_t)x.low >> 63;
 }
 
 /* |a| and |b| are at most 2^66. */
-static struct number add(struct number a, struct number b)
+static struct number add_numbers(struct number a, struct number b)
 {
     struct number sum = exact_sum(a, b);
-    if (!a.is_double && !b.is_double && is_integer(sum))
+    if (!a.is_double && !b.is_double && is_whole(sum))
         return sum;
     return rounded(exact_sum(rounded(a), rounded(b)));
 }
@@ -452,7 +452,7 @@ static struct number exact_product(struct number a, uint32_t by)
 static struct number multiply(int64_t a, uint32_t by)
 {
     struct number product = exact_product(integer(a), by);
-    return is_integer(product) ? product : rounded(exact_product(rounded(integer(a)), by));
+    return is_whole(product) ? product : rounded(exact_product(rounded(integer(a)), by));
 }
 
 static struct number shifted(int64_t x, unsigned bits)
@@ -472,7 +472,7 @@ static int64_t bkdr(const char *data, size_t len)
     int64_t h = 0;
     for (size_t i = 0; i < len; i++) {
         struct number product = multiply(h, 131);
-        h = to_int(product.is_double ? product : add(product, integer(byte(data, i))));
+        h = to_int(product.is_double ? product : add_numbers(product, integer(byte(data, i))));
     }
     return h;
 }
@@ -481,9 +481,9 @@ static int64_t sdbm(const char *data, size_t len)
 {
     int64_t h = 0;
     for (size_t i = 0; i < len; i++) {
-        struct number sum = add(integer(byte(data, i)), shifted(h, 6));
-        sum = add(sum, shifted(h, 16));
-        h = to_int(add(sum, signed_as(integer(h), UINT64_MAX)));
+        struct number sum = add_numbers(integer(byte(data, i)), shifted(h, 6));
+        sum = add_numbers(sum, shifted(h, 16));
+        h = to_int(add_numbers(sum, signed_as(integer(h), UINT64_MAX)));
     }
     return h;
 }
@@ -492,7 +492,8 @@ static int64_t js(const char *data, size_t len)
 {
     int64_t h = 1315423911;
     for (size_t i = 0; i < len; i++)
-        h ^= to_int(add(add(shifted(h, 5), integer(byte(data, i))), integer(h >> 2)));
+        h ^= to_int(
+            add_numbers(add_numbers(shifted(h, 5), integer(byte(data, i))), integer(h >> 2)));
     return h;
 }
 
@@ -500,7 +501,8 @@ static int64_t djb(const char *data, size_t len)
 {
     struct number h = integer(5381);
     for (size_t i = 0; i < len; i++)
-        h = add(integer(to_int(add(shifted(to_int(h), 5), h))), integer(byte(data, i)));
+        h = add_numbers(integer(to_int(add_numbers(shifted(to_int(h), 5), h))),
+                        integer(byte(data, i)));
     return to_int(h);
 }
 
@@ -527,7 +529,7 @@ static int64_t elf(const char *data, size_t len)
 {
     int64_t h = 0;
     for (size_t i = 0; i < len; i++) {
-        h = to_int(add(shifted(h, 4), integer(byte(data, i))));
+        h = to_int(add_numbers(shifted(h, 4), integer(byte(data, i))));
         int64_t x = h & 0xf0000000;
         h = (h ^ x >> 24) & ~x;
     }
@@ -539,7 +541,7 @@ static int64_t pjw(const char *data, size_t len)
     const int64_t high = (int64_t)0xffffffff << 28;
     int64_t h = 0;
     for (size_t i = 0; i < len; i++)
-        h = to_int(add(shifted(h, 4), integer(byte(data, i))));
+        h = to_int(add_numbers(shifted(h, 4), integer(byte(data, i))));
     int64_t x = h & high;
     return x != 0 ? (h ^ x >> 24) & ~high : h;
 }

@@ -328,7 +328,7 @@ static void file_release(const struct input *in, struct file *f)
 }
 
 /* The current file has no more chunks. */
-static void leave(struct input *in, struct file *f)
+static void leave_file(struct input *in, struct file *f)
 {
     in->file = NULL;
     file_release(in, f);
@@ -436,7 +436,7 @@ static enum input_got read_regular(const struct input *in, const struct claim *c
     return report ? INPUT_FAILED : INPUT_CHUNK_READ;
 }
 
-static bool read_header(struct input *in, struct file *f, struct chunk *chunk, struct err *err)
+static bool read_file_header(struct input *in, struct file *f, struct chunk *chunk, struct err *err)
 {
     uint64_t records = in->spec.header;
     if (!f->is_regular)
@@ -455,7 +455,7 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
     f->begun = true;
     if (in->spec.header == 0)
         return INPUT_END;
-    if (!read_header(in, f, chunk, err)) {
+    if (!read_file_header(in, f, chunk, err)) {
         f->failed = true;
         return give_failure(in, f->index, chunk);
     }
@@ -505,14 +505,14 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
         }
         struct file *f = in->file;
         if (f->index < in->wanted) {
-            leave(in, f);
+            leave_file(in, f);
             continue;
         }
         enum input_got got = f->begun ? INPUT_END : next_header(in, f, chunk, err);
         if (got != INPUT_END)
             return got;
         if (f->failed || (f->is_regular && f->next_chunk == f->regular.n_chunks)) {
-            leave(in, f);
+            leave_file(in, f);
             continue;
         }
         if (f->is_regular) {
@@ -522,7 +522,7 @@ static enum input_got next_locked(struct input *in, struct chunk *chunk, struct 
         got = next_of_stream(in, f, chunk, err);
         if (got == INPUT_CHUNK_READ)
             return got;
-        leave(in, f);
+        leave_file(in, f);
         if (got == INPUT_FAILED)
             return got;
     }
@@ -576,8 +576,8 @@ static uint64_t part_at(const struct input_looks *how, uint64_t total, uint64_t 
 
 /* Samples the parts that begin in a file, which begins at byte *base of the whole input; advances
  * *base. False: the file cannot be sampled. */
-static bool look(const struct input_spec *spec, const struct input_looks *how, uint64_t total,
-                 size_t file, uint64_t *base)
+static bool look_at_parts(const struct input_spec *spec, const struct input_looks *how,
+                          uint64_t total, size_t file, uint64_t *base)
 {
     struct stat st;
     bool owned = !is_stdin(spec, file), looked = false;
@@ -612,7 +612,7 @@ uint64_t input_look(const struct input_spec *spec, const struct input_looks *how
     uint64_t total = total_len(spec), base = 0;
     bool looked = false;
     for (size_t i = 0; total > 0 && i < count_files(spec); i++)
-        looked |= look(spec, how, total, i, &base);
+        looked |= look_at_parts(spec, how, total, i, &base);
     return looked ? total : 0;
 }
 
@@ -645,7 +645,7 @@ void input_close(struct input *in)
     if (!in)
         return;
     if (in->file)
-        leave(in, in->file);
+        leave_file(in, in->file);
     if (in->resume >= 0)
         (void)lseek(STDIN_FILENO, (off_t)in->resume, SEEK_SET);
     pthread_mutex_destroy(&in->lock);

@@ -48,7 +48,7 @@ static bool commit_slot(struct run *run, struct slot *slot)
     return false;
 }
 
-static struct slot **place_of(struct run *run, uint64_t seq)
+static struct slot **slot_place(struct run *run, uint64_t seq)
 {
     return &run->done[seq % run->n_slots];
 }
@@ -66,7 +66,7 @@ static void release(struct run *run, struct slot *slot)
 
 static bool commit_is_due(struct run *run)
 {
-    return !run->committing && *place_of(run, run->next_commit) != NULL &&
+    return !run->committing && *slot_place(run, run->next_commit) != NULL &&
            run->next_commit - run->next_finish < UNFINISHED;
 }
 
@@ -74,7 +74,7 @@ static bool commit_next(struct run *run)
 {
     if (!commit_is_due(run))
         return false;
-    struct slot *slot = *place_of(run, run->next_commit);
+    struct slot *slot = *slot_place(run, run->next_commit);
     run->committing = true;
     if (!run->stop) {
         slot->committed = slot->got == INPUT_CHUNK_READ;
@@ -95,7 +95,7 @@ static bool finish_next(struct run *run)
 {
     if (run->finishing || run->next_finish == run->next_commit)
         return false;
-    struct slot **place = place_of(run, run->next_finish), *slot = *place;
+    struct slot **place = slot_place(run, run->next_finish), *slot = *place;
     run->finishing = true;
     if (slot->committed && run->pump->finish != NULL) {
         pthread_mutex_unlock(&run->lock);
@@ -112,7 +112,7 @@ static bool finish_next(struct run *run)
 }
 
 /* Commits and finishes as many chunks as possible. False: none. */
-static bool advance(struct run *run)
+static bool advance_run(struct run *run)
 {
     bool any = false;
     while (finish_next(run) || commit_next(run))
@@ -142,7 +142,7 @@ static struct slot *make_slot(struct run *run)
     free(slot);
     run->failed = run->stop = true;
     fail(run->err, "out of memory");
-    advance(run);
+    advance_run(run);
     return NULL;
 }
 
@@ -150,7 +150,7 @@ static struct slot *make_slot(struct run *run)
 static struct slot *take_slot(struct run *run)
 {
     while (run->free == NULL && run->n_made == run->n_slots && !run->stop)
-        if (!advance(run))
+        if (!advance_run(run))
             pthread_cond_wait(&run->more, &run->lock);
     if (run->stop || run->ended)
         return NULL;
@@ -195,8 +195,8 @@ static void *worker_main(void *arg)
             release(run, slot);
             break;
         }
-        *place_of(run, slot->chunk.seq) = slot;
-        advance(run);
+        *slot_place(run, slot->chunk.seq) = slot;
+        advance_run(run);
     }
     pthread_mutex_unlock(&run->lock);
     if (has_next)

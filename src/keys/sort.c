@@ -35,7 +35,7 @@ STRIDE_INLINE void insertion(uint64_t *a, size_t n, size_t stride)
 
 /* More buckets than hashes. Well spread hashes then have a bucket each, and insertion sort of
  * neighbouring buckets is rarely mispredicted. */
-static unsigned bits_for(size_t n, unsigned width)
+static unsigned radix_bits(size_t n, unsigned width)
 {
     unsigned bits = MIN_BITS;
     while (bits < MAX_BITS && n >> bits > 0)
@@ -52,7 +52,7 @@ STRIDE_INLINE unsigned width_of(const uint64_t *a, size_t n, size_t stride)
     return differ != 0 ? 64 - (unsigned)__builtin_clzll(differ) : 0;
 }
 
-static unsigned least(unsigned a, unsigned b)
+static unsigned least_width(unsigned a, unsigned b)
 {
     return a < b ? a : b;
 }
@@ -73,7 +73,7 @@ STRIDE_INLINE void sort_body(uint64_t *a, uint64_t *tmp, size_t n, unsigned widt
         return;
     }
     uint32_t end[1 << MAX_BITS];
-    const unsigned bits = bits_for(n, width), shift = width - bits;
+    const unsigned bits = radix_bits(n, width), shift = width - bits;
     const uint64_t mask = ((uint64_t)1 << bits) - 1;
     memset(end, 0, (size_t)(mask + 1) * sizeof *end);
     for (size_t i = 0; i < n; i++)
@@ -96,7 +96,7 @@ STRIDE_INLINE void sort_body(uint64_t *a, uint64_t *tmp, size_t n, unsigned widt
         if (count > FEW) {
             unsigned left = width - bits;
             if (count > n / 2)
-                left = least(width_of(bucket, count, stride), left);
+                left = least_width(width_of(bucket, count, stride), left);
             again(bucket, a + begin * stride, count, left, !move);
             continue;
         }
@@ -253,7 +253,7 @@ size_t distinct(uint64_t *hash, uint64_t *tmp, size_t n, unsigned width)
 {
     size_t start[(1 << RANGE_BITS) + 1], count = 0;
     if (n > BUCKET)
-        width = least(width_of(hash, n, 1), width);
+        width = least_width(width_of(hash, n, 1), width);
     unsigned bits = group_bits(n, BUCKET, width);
     group(hash, n, width, bits, tmp, start);
     for (size_t r = 0; r < (size_t)1 << bits; r++) {

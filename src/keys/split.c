@@ -208,7 +208,7 @@ static const struct split_variant sse2 = {{"sse2", NULL}, split_sse2};
 #ifdef CPU_NEON
 static const struct split_variant neon = {{"neon", cpu_has_neon}, split_neon};
 #endif
-static const struct split_variant plain = {{"plain", NULL}, split_plain};
+static const struct split_variant plain_variant = {{"plain", NULL}, split_plain};
 
 struct variants split_variants = {{
 #ifdef CPU_X86
@@ -220,7 +220,7 @@ struct variants split_variants = {{
 #ifdef CPU_NEON
                                       &neon.variant,
 #endif
-                                      &plain.variant,
+                                      &plain_variant.variant,
                                   },
                                   NULL};
 

@@ -31,7 +31,8 @@ static void free_ahead(struct stream *s)
 
 /* Takes the next bytes of the stream, as many as are ready. 0: s->end says why; or, without `wait`,
  * no bytes are ready. */
-static size_t take(struct stream *s, const struct source *src, char *to, size_t capacity, bool wait)
+static size_t take_ahead(struct stream *s, const struct source *src, char *to, size_t capacity,
+                         bool wait)
 {
     size_t n = s->ahead_len - s->ahead_at;
     if (!n)
@@ -136,7 +137,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     while (chunk->header < records && more) {
         if (len == chunk->buffer_len && !chunk_grow(chunk))
             return source_fail_memory(src, err);
-        size_t n = take(s, src, chunk->buffer + len, chunk->buffer_len - len, true);
+        size_t n = take_ahead(s, src, chunk->buffer + len, chunk->buffer_len - len, true);
         chunk->filled = len + n;
         end = chunk_find_header(chunk, len, len + n, src->terminator, records, end);
         len += n;
@@ -173,7 +174,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
             return source_fail_memory(src, err);
         size_t most = len < limit + CHUNK_OVERLAP ? limit + CHUNK_OVERLAP : chunk->buffer_len;
         bool wait = !src->prompt || !whole;
-        size_t n = take(s, src, chunk->buffer + len, most - len, wait);
+        size_t n = take_ahead(s, src, chunk->buffer + len, most - len, wait);
         if (!n) {
             more = false;
             end = s->end == SOURCE_ENDED ? len : whole;
