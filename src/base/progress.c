@@ -29,7 +29,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void put_text(const char *text, size_t len)
+static void put_out(const char *text, size_t len)
 {
     ssize_t ignored = write(STDERR_FILENO, text, len);
     (void)ignored;
@@ -104,7 +104,7 @@ static void redraw(const char *line, size_t len)
     /* Said before it is written: a signal in between then ends an empty line, not none. */
     if (len > 0 && !sig_end_line(true))
         return;
-    put_text(out, n);
+    put_out(out, n);
     if (len == 0)
         sig_end_line(false);
     progress.on_screen = len;
@@ -119,8 +119,8 @@ static void show_line(double time)
         progress.next = time + redraw_after;
     } else {
         line[n] = '\n';
-        put_text("seen: ", 6);
-        put_text(line, n + 1);
+        put_out("seen: ", 6);
+        put_out(line, n + 1);
         progress.next = time + log_after;
     }
     progress.fresh = false;
@@ -185,7 +185,7 @@ void progress_hide(void)
     if (progress.on_screen == 0)
         return;
     redraw("", 0);
-    put_text("\r", 1);
+    put_out("\r", 1);
 }
 
 void progress_end(void)

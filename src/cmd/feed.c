@@ -355,7 +355,7 @@ static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
     begin_part(part, b, true);
     part->failed = !f->work(f->ctx, 0, &chunk, part, &part->err);
     bool go_on = commit_part(f, &chunk, part);
-    if (f->finish != NULL && !finish(f, &chunk, part))
+    if (f->finish != NULL && !finish_part(f, &chunk, part))
         go_on = false;
     if (go_on)
         tally_add(&f->tally, &part->tally);

@@ -35,7 +35,7 @@ static bool read_census(unsigned threads, struct figures *f, struct err *err)
  * unknown. */
 enum { TRIES = 5 };
 
-static bool read_whole(unsigned threads, struct figures *f)
+static bool read_every_bit(unsigned threads, struct figures *f)
 {
     struct err err;
     bool stable = false;
@@ -102,7 +102,7 @@ static bool check_secret(struct keyopt *keyopt, const struct figures *f)
 bool figures_read(struct figures *f, struct store *store, struct keyopt *keyopt)
 {
     *f = (struct figures){.store = store, .header = store_header(store)};
-    if (!read_whole(keyopt->threads, f))
+    if (!read_every_bit(keyopt->threads, f))
         return false;
     find_layout(f);
     choose_keys(f);

@@ -96,14 +96,14 @@ static bool combining_any(const struct make *m)
     return any;
 }
 
-static unsigned width_of(const struct layer *layer)
+static unsigned fingerprint_width(const struct layer *layer)
 {
     return layer->kind->counts->bits(layer);
 }
 
 static unsigned result_bits(const struct combining *c)
 {
-    return width_of(&c->combine.header.layers[0]);
+    return fingerprint_width(&c->combine.header.layers[0]);
 }
 
 /* The highest rate that the result may have, unless `force` is set. */
@@ -136,9 +136,9 @@ static void note_bits(const struct combining *c)
     const struct combine *made = &c->combine;
     unsigned widest = 0;
     for (unsigned i = 1; i < made->n; i++)
-        if (width_of(made->layer[i]) > width_of(made->layer[widest]))
+        if (fingerprint_width(made->layer[i]) > fingerprint_width(made->layer[widest]))
             widest = i;
-    unsigned most = width_of(made->layer[widest]);
+    unsigned most = fingerprint_width(made->layer[widest]);
     if (most > result_bits(c))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
                  c->make->in[widest].path, most, c->result->out, result_bits(c));

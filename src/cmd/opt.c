@@ -40,7 +40,7 @@ static void table_add(const struct opt *opt, const struct opt_group *group)
     table.opts[table.n++] = opt;
 }
 
-static void make_table(const struct command *command)
+static void collect_opts(const struct command *command)
 {
     table.n = 0;
     for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
@@ -76,7 +76,7 @@ static void begin_parsing(struct opt_parser *p, const struct command *command, i
                           char **argv)
 {
     *p = (struct opt_parser){.command = command, .argc = argc, .argv = argv, .status = EXIT_ERROR};
-    make_table(command);
+    collect_opts(command);
 
     /* "-": operands are returned in order, whatever POSIXLY_CORRECT says. ":": a missing argument
      * is distinguished from an unknown option. */
@@ -599,7 +599,7 @@ static void put_group(const struct command *command, const struct opt_group *g, 
 
 void opt_help(const struct command *command, bool all)
 {
-    make_table(command);
+    collect_opts(command);
     all |= command->everyday == NULL;
     printf("Usage: seen %s %s\n\n%c%s.\n", command->name, command->synopsis,
            toupper((unsigned char)command->summary[0]), command->summary + 1);
@@ -630,7 +630,7 @@ int opt_misuse(const struct command *command, const char *fmt, ...)
 
 void opt_list(const struct command *command)
 {
-    make_table(command);
+    collect_opts(command);
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i], *main = original(o);
         if (has_letter(o))

@@ -188,7 +188,7 @@ struct lines {
     char text[1 << 14];
 };
 
-static bool flush(struct lines *out, struct err *err)
+static bool flush_lines(struct lines *out, struct err *err)
 {
     size_t len = out->len;
     out->len = 0;
@@ -198,7 +198,7 @@ static bool flush(struct lines *out, struct err *err)
 static bool write_position(struct lines *out, uint64_t position, struct err *err)
 {
     enum { LINE = sizeof "4294967295\n" };
-    if (sizeof out->text - out->len < LINE && !flush(out, err))
+    if (sizeof out->text - out->len < LINE && !flush_lines(out, err))
         return false;
     out->len += (size_t)snprintf(out->text + out->len, LINE, "%" PRIu64 "\n", position);
     return true;
@@ -211,7 +211,7 @@ static bool write_list(const uint8_t *data, const struct layout_sink *sink, stru
         for (uint64_t word = get_le64(data + at); word != 0; word &= word - 1)
             if (!write_position(&out, at * 8 + (unsigned)__builtin_ctzll(word), err))
                 return false;
-    return flush(&out, err);
+    return flush_lines(&out, err);
 }
 
 static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,

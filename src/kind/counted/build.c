@@ -114,7 +114,7 @@ struct work {
     struct counted_narrow narrow;
 };
 
-static void give_up(void *ctx)
+static void give_up_set(void *ctx)
 {
     counted_layer_give_up(&((struct build *)ctx)->layer);
 }
@@ -185,8 +185,8 @@ static bool exchange(struct build *b, const struct keyset_range *range, size_t h
     return ok;
 }
 
-static struct counted_stream *open_groups(struct counted_source *source, uint64_t first,
-                                          uint64_t end, struct err *err)
+static struct counted_stream *open_new_groups(struct counted_source *source, uint64_t first,
+                                              uint64_t end, struct err *err)
 {
     struct work *w = (struct work *)source;
     const struct counted *c = &w->build->layer.counted;
@@ -216,7 +216,7 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     struct work *w = malloc(sizeof *w);
     if (w == NULL)
         return fail(err, "out of memory");
-    w->source = (struct counted_source){open_groups, NULL};
+    w->source = (struct counted_source){open_new_groups, NULL};
     w->build = b;
     w->taken = NO_CARRY;
     /* Groups [first, end) end in this range; `first` may have begun in an earlier one. */
@@ -243,8 +243,8 @@ static uint64_t expected_entries(unsigned bits, uint64_t n)
     return (uint64_t)(-cells * expm1(-(double)n / cells) + 0.5);
 }
 
-static bool build(const struct target *target, struct keyset *keys, const struct counted *design,
-                  struct counted *made, struct err *err)
+static bool build_set(const struct target *target, struct keyset *keys,
+                      const struct counted *design, struct counted *made, struct err *err)
 {
     unsigned bits = 0;
     while (bits < 40 && target->n >> bits > COUNTED_PART / 2)
@@ -254,7 +254,7 @@ static bool build(const struct target *target, struct keyset *keys, const struct
                       .keys = keys,
                       .lanes = 1 + keyset_counts(keys)};
     counted_layer_begin(&b.layer, target, design);
-    bool ok = keyset_visit_sorted(keys, bits, visit, give_up, &b, err) &&
+    bool ok = keyset_visit_sorted(keys, bits, visit, give_up_set, &b, err) &&
               counted_layer_end(&b.layer, err);
     *made = b.layer.counted;
     counted_layer_free(&b.layer);
@@ -270,10 +270,10 @@ bool counted_build(const struct target *target, struct keyset *keys, struct cens
 {
     struct counted design = counted_of(target_layer(target)), made;
     counted_design(&design, expected_entries(design.bits, target->n));
-    if (!build(target, keys, &design, &made, err))
+    if (!build_set(target, keys, &design, &made, err))
         return false;
     counted_design(&design, made.entries);
-    if (design.low != made.low && !build(target, keys, &design, &made, err))
+    if (design.low != made.low && !build_set(target, keys, &design, &made, err))
         return false;
     counted_census(&made, census);
     return true;

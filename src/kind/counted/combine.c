@@ -50,8 +50,8 @@ static void free_work(struct work *w)
 }
 
 /* Opens an input for fingerprints [first, last] of the result. */
-static struct counted_stream *open_input(struct input *in, const struct counted_set *set,
-                                         unsigned bits, uint64_t first, uint64_t last)
+static struct counted_stream *open_reader(struct input *in, const struct counted_set *set,
+                                          unsigned bits, uint64_t first, uint64_t last)
 {
     unsigned drop = set->counted.bits - bits;
     counted_read_range(&in->reader, set, first << drop, last << drop | counted_mask(drop));
@@ -74,7 +74,7 @@ static struct counted_merge *combine_range(const struct combine *c, struct work 
 {
     unsigned made = 0, n = c->n;
     for (unsigned i = 0; i < n; i++)
-        w->stream[i] = open_input(&w->input[i], &c->set[i], c->design.bits, first, last);
+        w->stream[i] = open_reader(&w->input[i], &c->set[i], c->design.bits, first, last);
     if (n == 1) {
         counted_array(&w->none, NULL, NULL, 0);
         counted_merge(w->merge, c->op == COUNTS_DISTINCT ? COUNTS_DISTINCT : COUNTS_ADD,
@@ -100,8 +100,8 @@ static struct counted_merge *combine_range(const struct combine *c, struct work 
 }
 
 /* Opens the entries of groups [begin, end) of the result. */
-static struct counted_stream *open_groups(struct counted_source *source, uint64_t begin,
-                                          uint64_t end, struct err *err)
+static struct counted_stream *open_input_groups(struct counted_source *source, uint64_t begin,
+                                                uint64_t end, struct err *err)
 {
     struct work *w = (struct work *)source;
     uint64_t first = counted_group_first(&w->c->design, begin);
@@ -157,7 +157,7 @@ static struct work *new_work(struct combine *c, struct err *err)
     unsigned n = c->n;
     struct work *w = calloc(1, sizeof *w);
     if (w != NULL) {
-        w->source = (struct counted_source){open_groups, note};
+        w->source = (struct counted_source){open_input_groups, note};
         w->c = c;
         w->input = calloc(n, sizeof *w->input);
         w->merge = calloc(n, sizeof *w->merge);
@@ -186,7 +186,7 @@ static bool find_same(const struct combine *c, struct work *w, uint64_t first, u
     *same = false;
     if (c->n != 2 || !keeps_first(c->op) || a->bits != c->design.bits || a->low != c->design.low)
         return true;
-    if (!counted_next(open_input(&w->input[1], &c->set[1], a->bits, first, last), &run, err))
+    if (!counted_next(open_reader(&w->input[1], &c->set[1], a->bits, first, last), &run, err))
         return false;
     *same = run.n == 0;
     return true;
@@ -212,7 +212,7 @@ static bool merge_part(struct combine *c, struct work *w, uint64_t begin, uint64
         return copy_part(c, begin, end, err);
     if (c->layer != NULL)
         return counted_layer_part(c->layer, begin, end, &w->source, err);
-    struct counted_stream *all = open_groups(&w->source, begin, end, err);
+    struct counted_stream *all = open_input_groups(&w->source, begin, end, err);
     return read_on(all, err) && note(&w->source, err);
 }
 
@@ -228,7 +228,7 @@ static bool make_part(struct combine *c, uint64_t part, struct err *err)
     return ok;
 }
 
-static bool work(void *ctx, unsigned worker, uint64_t part, struct err *err)
+static bool combine_part(void *ctx, unsigned worker, uint64_t part, struct err *err)
 {
     struct combine *c = ctx;
     (void)worker;
@@ -266,14 +266,14 @@ static bool note_copied(struct combine *c, struct err *err)
 
 /* Combines all parts. Reading ranges does not check the entries and the total of a whole set: that
  * is done here. */
-static bool run(struct combine *c, unsigned threads, struct err *err)
+static bool combine_all(struct combine *c, unsigned threads, struct err *err)
 {
     uint64_t parts = (counted_groups(&c->design) - 1) / GROUPS_AT_ONCE + 1;
     c->seen = (struct counts_seen){0};
     c->copied = false;
     for (unsigned i = 0; i < c->n; i++)
         c->read[i] = c->read_total[i] = 0;
-    if (!parallel_try(threads, parts, work, c, err)) {
+    if (!parallel_try(threads, parts, combine_part, c, err)) {
         *err = c->first_failure;
         return false;
     }
@@ -316,18 +316,18 @@ static bool design_is_known(struct combine *c)
     return other.low == c->design.low;
 }
 
-static bool write_layer(struct combine *c, const struct target *target, unsigned threads,
-                        struct err *err)
+static bool write_combined(struct combine *c, const struct target *target, unsigned threads,
+                           struct err *err)
 {
     struct counted_layer layer;
     if (!design_is_known(c)) {
-        if (!run(c, threads, err))
+        if (!combine_all(c, threads, err))
             return false;
         counted_design(&c->design, c->seen.made);
     }
     counted_layer_begin(&layer, target, &c->design);
     c->layer = &layer;
-    bool ok = run(c, threads, err) && counted_layer_end(&layer, err);
+    bool ok = combine_all(c, threads, err) && counted_layer_end(&layer, err);
     counted_layer_free(&layer);
     return ok;
 }
@@ -354,9 +354,9 @@ bool counted_combine(enum counts_op op, const struct layer *const *layer,
     c.design.bits = target != NULL ? counted_of(target_layer(target)).bits : bits;
     if (ok && target == NULL) {
         design_is_known(&c);
-        ok = run(&c, threads, err);
+        ok = combine_all(&c, threads, err);
     } else if (ok) {
-        ok = write_layer(&c, target, threads, err);
+        ok = write_combined(&c, target, threads, err);
     }
     *seen = c.seen;
     free(set);

@@ -229,7 +229,7 @@ static bool check_fpr(double p, struct err *err)
 
 /* The fewest bits with which n / 2^bits is at most p. An FPR that needs more than 64 bits was
  * refused before. */
-static unsigned bits_for(uint64_t n, double p)
+static unsigned width_for(uint64_t n, double p)
 {
     unsigned bits = 1;
     while (bits < 64 && ldexp((double)n, -(int)bits) > p)
@@ -239,7 +239,7 @@ static unsigned bits_for(uint64_t n, double p)
 
 static bool size(uint64_t n, double p, struct layer *out)
 {
-    struct counted c = {.bits = bits_for(n > 0 ? n : 1, p)};
+    struct counted c = {.bits = width_for(n > 0 ? n : 1, p)};
     if (n > COUNTED_MAX_ENTRIES)
         return false;
     counted_design(&c, n);

@@ -123,7 +123,7 @@ static bool has_bits(const struct reader *r, uint64_t n)
 }
 
 /* Reads the fields before the list. */
-static bool begin(struct reader *r, size_t n)
+static bool begin_reading(struct reader *r, size_t n)
 {
     if (!has_bits(r, 8))
         return false;
@@ -148,7 +148,7 @@ static bool begin(struct reader *r, size_t n)
 }
 
 /* Reads the indexes of the listed entries, and advances past them. */
-static bool read_list(struct reader *r, size_t n, uint16_t *number)
+static bool read_listed(struct reader *r, size_t n, uint16_t *number)
 {
     if (r->form == COUNTED_ALL) {
         for (size_t i = 0; i < n; i++)
@@ -175,7 +175,7 @@ static bool read_list(struct reader *r, size_t n, uint16_t *number)
 
 /* The count of an entry that leaves the list in round c with the stored value m; 0 if it does not
  * fit 64 bits. */
-static uint64_t count_of(const struct reader *r, uint64_t m, unsigned c)
+static uint64_t count_from(const struct reader *r, uint64_t m, unsigned c)
 {
     uint64_t less = counted_mask(c) << (r->order & 63), x = m + less, count = x + less_of(r->form);
     return x >= m && count > x ? count : 0;
@@ -186,7 +186,7 @@ uint64_t counted_get_counts(const struct counted_set *set, uint64_t bit, uint64_
 {
     struct reader r = {.set = set, .bit = bit, .end = end};
     uint16_t number[COUNTED_ENTRIES] = {0}, leave[COUNTED_ENTRIES] = {0};
-    if (!begin(&r, n) || !read_list(&r, n, number))
+    if (!begin_reading(&r, n) || !read_listed(&r, n, number))
         return 0;
     for (size_t i = 0; i < n; i++)
         count[i] = 1;
@@ -210,7 +210,7 @@ uint64_t counted_get_counts(const struct counted_set *set, uint64_t bit, uint64_
         if (!has_bits(&r, left * width))
             return 0;
         for (size_t i = 0; i < left; i++, r.bit += width) {
-            uint64_t got = count_of(&r, counted_bits(set, r.bit, width), c);
+            uint64_t got = count_from(&r, counted_bits(set, r.bit, width), c);
             if (got == 0)
                 return 0;
             count[leave[i]] = got;
@@ -220,7 +220,7 @@ uint64_t counted_get_counts(const struct counted_set *set, uint64_t bit, uint64_
     return r.bit;
 }
 
-static size_t count_ones(const struct counted_set *set, uint64_t bit, size_t n)
+static size_t count_set_bits(const struct counted_set *set, uint64_t bit, size_t n)
 {
     size_t ones = 0;
     for (; n > 0; bit += 64) {
@@ -239,8 +239,8 @@ static bool find_listed(struct reader *r, size_t n, size_t *i)
         return true;
     if (r->form == COUNTED_BITMAP) {
         bool listed = counted_bits(r->set, r->bit + *i, 1);
-        r->listed = count_ones(r->set, r->bit, n);
-        *i = count_ones(r->set, r->bit, *i);
+        r->listed = count_set_bits(r->set, r->bit, n);
+        *i = count_set_bits(r->set, r->bit, *i);
         r->bit += n;
         return listed;
     }
@@ -259,20 +259,20 @@ uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t
                            size_t i)
 {
     struct reader r = {.set = set, .bit = bit, .end = end};
-    if (!begin(&r, n))
+    if (!begin_reading(&r, n))
         return 0;
     if (!find_listed(&r, n, &i))
         return 1;
     for (unsigned c = 0; c <= 63 && c + r.order <= 64 && has_bits(&r, r.listed); c++) {
         unsigned width = c + r.order;
-        size_t stay = count_ones(set, r.bit, r.listed), before = count_ones(set, r.bit, i);
+        size_t stay = count_set_bits(set, r.bit, r.listed), before = count_set_bits(set, r.bit, i);
         uint64_t leaving = r.listed - stay, values = r.bit + r.listed;
         bool stays = counted_bits(set, r.bit + i, 1);
         r.bit = values;
         if (!has_bits(&r, leaving * width))
             return 0;
         if (!stays)
-            return count_of(&r, counted_bits(set, values + (i - before) * width, width), c);
+            return count_from(&r, counted_bits(set, values + (i - before) * width, width), c);
         r.bit += leaving * width;
         r.listed = stay;
         i = before;

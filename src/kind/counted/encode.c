@@ -54,7 +54,7 @@ void counted_move_lines(uint8_t *lines, size_t len, uint64_t by)
         put_le64(lines + at, get_le64(lines + at) + by);
 }
 
-static void begin_block(struct counted_encoder *e, uint64_t block)
+static void start_block(struct counted_encoder *e, uint64_t block)
 {
     uint64_t top = counted_top(&e->counted), first = counted_block_first(&e->counted, block);
     uint64_t width = counted_mask(e->counted.low + COUNTED_BUCKET_BITS);
@@ -75,7 +75,7 @@ struct counted_encoder *counted_encoder_new(const struct counted *design, uint64
     e->sink = *sink;
     e->group = e->first_group = first;
     e->end_group = end;
-    begin_block(e, first * COUNTED_BLOCKS);
+    start_block(e, first * COUNTED_BLOCKS);
     return e;
 }
 
@@ -110,7 +110,7 @@ static bool flush_groups(struct counted_encoder *e, struct err *err)
 }
 
 /* Makes room for `len` more bytes of output. */
-static bool make_room(struct counted_encoder *e, uint64_t len, struct err *err)
+static bool make_out_room(struct counted_encoder *e, uint64_t len, struct err *err)
 {
     if (len < e->out_room && e->out_len < e->out_room - len)
         return true;
@@ -132,7 +132,7 @@ static bool is_large_group(const struct counted_encoder *e)
     return large;
 }
 
-static void put_line(struct counted_encoder *e, bool large)
+static void put_group_line(struct counted_encoder *e, bool large)
 {
     uint8_t *line = e->lines + e->lines_len;
     put_le64(line, large ? e->group_base | COUNTED_LARGE : e->group_base);
@@ -148,7 +148,7 @@ static void put_line(struct counted_encoder *e, bool large)
 static bool put_table(struct counted_encoder *e, struct err *err)
 {
     size_t blocks = counted_group_blocks(&e->counted, e->group), table = 8 * blocks;
-    if (!make_room(e, table, err))
+    if (!make_out_room(e, table, err))
         return false;
     uint8_t *group = e->out + e->group_at;
     memmove(group + table, group, e->out_len - e->group_at);
@@ -158,14 +158,14 @@ static bool put_table(struct counted_encoder *e, struct err *err)
     return true;
 }
 
-static bool end_group(struct counted_encoder *e, struct err *err)
+static bool finish_group(struct counted_encoder *e, struct err *err)
 {
     bool large = is_large_group(e);
     if (e->mode == MEASURE) {
         e->made.lines_len = 8 + 2 * (uint64_t)e->slot;
         e->made.groups_len = e->group_len + (large ? 8 * (uint64_t)e->slot : 0);
     } else {
-        put_line(e, large);
+        put_group_line(e, large);
         if (large && e->mode == WHOLE && !put_table(e, err))
             return false;
     }
@@ -179,10 +179,10 @@ static bool end_group(struct counted_encoder *e, struct err *err)
 }
 
 /* Writes an entry of a large block. */
-static bool put_entry(struct counted_encoder *e, uint64_t v, uint64_t count, struct err *err)
+static bool put_large_entry(struct counted_encoder *e, uint64_t v, uint64_t count, struct err *err)
 {
     unsigned wide = counted_wide(&e->counted);
-    if (!make_room(e, wide + 8 + SLACK, err))
+    if (!make_out_room(e, wide + 8 + SLACK, err))
         return false;
     uint8_t *to = e->out + e->out_len;
     put_le64(to, v - counted_block_first(&e->counted, e->block));
@@ -193,13 +193,13 @@ static bool put_entry(struct counted_encoder *e, uint64_t v, uint64_t count, str
 }
 
 /* Begins a large block, with the entries that were collected. */
-static bool begin_large(struct counted_encoder *e, struct err *err)
+static bool start_large(struct counted_encoder *e, struct err *err)
 {
-    if (!make_room(e, 1 + SLACK, err))
+    if (!make_out_room(e, 1 + SLACK, err))
         return false;
     e->out[e->out_len++] = e->count_bytes[e->slot];
     for (size_t i = 0; i < COUNTED_ENTRIES; i++)
-        if (!put_entry(e, e->value[i], e->count[i], err))
+        if (!put_large_entry(e, e->value[i], e->count[i], err))
             return false;
     return true;
 }
@@ -233,7 +233,7 @@ static bool put_block(struct counted_encoder *e, const struct code *code, struct
     enum { WORDS = (COUNTED_BUCKETS + COUNTED_ENTRIES) / 64 };
     unsigned low = e->counted.low;
     uint64_t bits = code->bits;
-    if (!make_room(e, code->len + 8 * WORDS + SLACK, err))
+    if (!make_out_room(e, code->len + 8 * WORDS + SLACK, err))
         return false;
     uint8_t *to = e->out + e->out_len;
     uint64_t word[WORDS] = {0};
@@ -265,7 +265,7 @@ static uint64_t measure_large(struct counted_encoder *e)
 }
 
 /* Encodes the collected block. Of a large one all has been written. */
-static bool end_block(struct counted_encoder *e, struct err *err)
+static bool finish_block(struct counted_encoder *e, struct err *err)
 {
     bool large = e->n > COUNTED_ENTRIES;
     if (large) {
@@ -278,18 +278,18 @@ static bool end_block(struct counted_encoder *e, struct err *err)
     }
     e->ends[e->slot++] = e->group_len | (large ? COUNTED_LARGE : 0);
     e->n = e->any_counts = 0;
-    return e->slot < counted_group_blocks(&e->counted, e->group) || end_group(e, err);
+    return e->slot < counted_group_blocks(&e->counted, e->group) || finish_group(e, err);
 }
 
 /* Ends the current block and starts the given one. All blocks between are empty. */
 static bool go_to_block(struct counted_encoder *e, uint64_t block, struct err *err)
 {
     while (e->block < block) {
-        if (!end_block(e, err))
+        if (!finish_block(e, err))
             return false;
         e->block++;
     }
-    begin_block(e, block);
+    start_block(e, block);
     return true;
 }
 
@@ -297,7 +297,7 @@ static bool go_to_block(struct counted_encoder *e, uint64_t block, struct err *e
 static bool crowd(struct counted_encoder *e, uint64_t v, uint64_t times, struct err *err)
 {
     if (e->mode == STREAM)
-        return (e->n > COUNTED_ENTRIES || begin_large(e, err)) && put_entry(e, v, times, err);
+        return (e->n > COUNTED_ENTRIES || start_large(e, err)) && put_large_entry(e, v, times, err);
     e->crowded = e->mode == WHOLE;
     return !e->crowded || fail(err, "a block of a counted set is large");
 }
@@ -339,7 +339,7 @@ bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint
 bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, struct err *err)
 {
     while (e->group < e->end_group) {
-        if (!end_block(e, err))
+        if (!finish_block(e, err))
             return false;
         e->block++;
     }
@@ -377,6 +377,6 @@ bool counted_measure(struct counted_encoder *e, struct counted_stream *from,
     e->any = false;
     e->group = e->first_group;
     e->group_base = 0;
-    begin_block(e, e->group * COUNTED_BLOCKS);
+    start_block(e, e->group * COUNTED_BLOCKS);
     return !is_large_group(e) || put_table(e, err);
 }

@@ -73,7 +73,7 @@ struct part {
     struct bytes lines, groups;
 };
 
-static bool append(struct bytes *b, const uint8_t *data, size_t len, struct err *err)
+static bool append_bytes(struct bytes *b, const uint8_t *data, size_t len, struct err *err)
 {
     if (len == 0)
         return true;
@@ -93,12 +93,12 @@ static bool append(struct bytes *b, const uint8_t *data, size_t len, struct err 
 /* The context is a struct part, or begins with one. */
 static bool keep_lines(void *ctx, const uint8_t *data, size_t len, struct err *err)
 {
-    return append(&((struct part *)ctx)->lines, data, len, err);
+    return append_bytes(&((struct part *)ctx)->lines, data, len, err);
 }
 
 static bool keep_groups(void *ctx, const uint8_t *data, size_t len, struct err *err)
 {
-    return append(&((struct part *)ctx)->groups, data, len, err);
+    return append_bytes(&((struct part *)ctx)->groups, data, len, err);
 }
 
 /* Waits for the part's turn, and reserves space for its groups at *at. */
@@ -250,7 +250,7 @@ bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
     struct counted_made made = {.lines_len = lines_end - lines,
                                 .groups_len = group_begin(set, end) - from};
     struct bytes moved = {NULL, 0, 0};
-    bool ok = append(&moved, set->data + lines, (size_t)made.lines_len, err) &&
+    bool ok = append_bytes(&moved, set->data + lines, (size_t)made.lines_len, err) &&
               take_turn(l, first, end, &made, &at, err);
     if (ok) {
         counted_move_lines(moved.data, moved.len, at - from);

@@ -36,13 +36,13 @@ static unsigned select_one(uint64_t x, unsigned i)
 #define SELECT     select_one
 #include "kind/counted/query_body.h"
 
-static const struct counted_variant plain = {{"plain", NULL}, query_plain};
+static const struct counted_variant plain_query = {{"plain", NULL}, query_plain};
 
 struct variants counted_variants = {{
 #ifdef CPU_X86
                                         &counted_bmi2.variant,
 #endif
-                                        &plain.variant,
+                                        &plain_query.variant,
                                     },
                                     NULL};
 
@@ -136,7 +136,7 @@ static bool begin_search(const struct counted_set *set, const struct counted_blo
 }
 
 /* Ends n searches. All do one step before the next, so that their reads overlap. */
-static void search_all(const struct counted_set *set, struct search *s, size_t n)
+static void end_searches(const struct counted_set *set, struct search *s, size_t n)
 {
     uint64_t most = 0;
     for (size_t k = 0; k < n; k++)
@@ -235,7 +235,7 @@ static uint64_t look_up_large(const struct counted_set *set, const struct counte
     struct search s;
     if (!begin_search(set, where, v, &needs, &s))
         return 0;
-    search_all(set, &s, 1);
+    end_searches(set, &s, 1);
     uint64_t count = counted_bits(set, 8 * (s.at + s.size - s.counts), 8 * s.counts);
     return is_found(set, &s) && count < UINT64_MAX ? count + 1 : 0;
 }
@@ -267,7 +267,7 @@ void counted_query_some(const struct counted_set *set, const uint64_t *v,
             present[i / 64] |= (uint64_t)(look_up_small(set, &where[k], v[i], false, &needs) > 0)
                                << i % 64;
     }
-    search_all(set, search, left);
+    end_searches(set, search, left);
     for (size_t k = 0; k < left; k++)
         present[searched[k] / 64] |= (uint64_t)is_found(set, &search[k]) << searched[k] % 64;
 }

@@ -2,7 +2,7 @@
 #include "kind/counted/parts.h"
 #include "kind/counted/stream.h"
 
-static bool damaged(struct err *err)
+static bool not_valid(struct err *err)
 {
     return fail(err, "the data of a counted set is not valid");
 }
@@ -146,7 +146,7 @@ static void skip_large(struct counted_reader *r, unsigned size)
 }
 
 /* Starts to read the large block in bytes [begin, end). */
-static bool begin_large(struct counted_reader *r, uint64_t begin, uint64_t end)
+static bool begin_large_block(struct counted_reader *r, uint64_t begin, uint64_t end)
 {
     r->large_counts = r->set->data[begin];
     unsigned size = counted_wide(&r->set->counted) + r->large_counts;
@@ -177,7 +177,7 @@ static bool enter_group(struct counted_reader *r)
 }
 
 /* Reads the next block. */
-static bool next_block(struct counted_reader *r, size_t *filled)
+static bool read_next(struct counted_reader *r, size_t *filled)
 {
     const struct counted_set *set = r->set;
     uint64_t block = r->block;
@@ -193,12 +193,12 @@ static bool next_block(struct counted_reader *r, size_t *filled)
     r->block++;
     if (where.begin == where.end)
         return !where.large;
-    return where.large ? begin_large(r, where.begin, where.end)
+    return where.large ? begin_large_block(r, where.begin, where.end)
                        : read_entries(r, block, where.begin, where.end, filled);
 }
 
 /* If the whole set was read: do entries and total match the geometry, and are no bytes left? */
-static bool check_end(const struct counted_reader *r)
+static bool check_whole_end(const struct counted_reader *r)
 {
     const struct counted *c = &r->set->counted;
     return r->first > 0 || r->last < counted_top(c) ||
@@ -214,16 +214,16 @@ static bool next(struct counted_stream *stream, struct counted_run *run, struct 
         if (r->large_at < r->large_end)
             good = read_large(r, &filled);
         else if (r->block <= r->last_block)
-            good = next_block(r, &filled);
+            good = read_next(r, &filled);
         else
             break;
     }
     if (good && filled == 0)
-        good = check_end(r);
+        good = check_whole_end(r);
     if (!good)
         r->last_block = r->large_end = 0;
     *run = (struct counted_run){.value = r->value, .count = r->count, .n = good ? filled : 0};
-    return good || damaged(err);
+    return good || not_valid(err);
 }
 
 void counted_read_range(struct counted_reader *r, const struct counted_set *set, uint64_t first,

@@ -162,7 +162,7 @@ struct table {
     unsigned columns;
 };
 
-static bool add(struct ribbon_work *w, const struct table *t, const uint64_t *x, size_t n)
+static bool insert_rows(struct ribbon_work *w, const struct table *t, const uint64_t *x, size_t n)
 {
     if (n > RIBBON_GROUP)
         return false;
@@ -176,7 +176,8 @@ static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const u
                            const struct bucket *b)
 {
     unsigned level = 3;
-    while (level > 0 && add(w, t, x + b->begin[level - 1], b->begin[level] - b->begin[level - 1]))
+    while (level > 0 &&
+           insert_rows(w, t, x + b->begin[level - 1], b->begin[level] - b->begin[level - 1]))
         level--;
     return level;
 }
@@ -356,8 +357,8 @@ static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
     return (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
 }
 
-static void build(struct ribbon_work *w, const struct ribbon *ribbon, size_t n, unsigned depth,
-                  struct ribbon_entry *entry)
+static void build_rows(struct ribbon_work *w, const struct ribbon *ribbon, size_t n, unsigned depth,
+                       struct ribbon_entry *entry)
 {
     struct recipe r = {{usual_load[0], usual_load[1], usual_load[2]}, 0, false}, other;
     if (depth == 0 && n < FEW) {
@@ -395,20 +396,20 @@ static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
 }
 
 /* Makes the rows and the head. */
-static void begin_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
-                        size_t n, unsigned depth, struct ribbon_block *out)
+static void begin_rows(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
+                       size_t n, unsigned depth, struct ribbon_block *out)
 {
     assert(n <= RIBBON_LARGEST);
     *out = (struct ribbon_block){.entry = {.keys = (uint32_t)n}};
     for (size_t i = 0; i < n; i++)
         w->x[i] = ribbon_turn(hash[i], depth);
-    build(w, ribbon, n, depth, &out->entry);
+    build_rows(w, ribbon, n, depth, &out->entry);
     out->part[0] = (struct ribbon_bytes){w->head, end_head(w)};
     out->part[1] = (struct ribbon_bytes){make_list(w, out->entry.listed, depth),
                                          (size_t)8 * out->entry.listed};
 }
 
-static void end_block(struct ribbon_work *w, const struct ribbon *ribbon, struct ribbon_block *out)
+static void end_rows(struct ribbon_work *w, const struct ribbon *ribbon, struct ribbon_block *out)
 {
     substitute_all(w, ribbon, &out->entry);
     out->part[2] = (struct ribbon_bytes){w->body, w->body_len};
@@ -417,8 +418,8 @@ static void end_block(struct ribbon_work *w, const struct ribbon *ribbon, struct
 void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
                        size_t n, unsigned depth, struct ribbon_block *out)
 {
-    begin_block(w, ribbon, hash, n, depth, out);
-    end_block(w, ribbon, out);
+    begin_rows(w, ribbon, hash, n, depth, out);
+    end_rows(w, ribbon, out);
 }
 
 static double fpr_of_block(void *ctx, const struct ribbon *ribbon)
@@ -430,10 +431,10 @@ static double fpr_of_block(void *ctx, const struct ribbon *ribbon)
 void ribbon_work_only_block(struct ribbon_work *w, struct ribbon *ribbon, double p,
                             const uint64_t *hash, size_t n, struct ribbon_block *out)
 {
-    begin_block(w, ribbon, hash, n, 0, out);
+    begin_rows(w, ribbon, hash, n, 0, out);
     /* Columns do not affect which keys are bumped. */
     ribbon_keep_rate(ribbon, p, fpr_of_block, out);
-    end_block(w, ribbon, out);
+    end_rows(w, ribbon, out);
 }
 
 /* With few keys, each key affects the length. Up to TRIAL_KEYS, the length is the average of TRIALS
@@ -480,7 +481,7 @@ struct build {
     uint64_t n;
 };
 
-static void give_up(void *ctx)
+static void give_up_layer(void *ctx)
 {
     struct build *b = ctx;
     pthread_mutex_lock(&b->lock);
@@ -512,8 +513,8 @@ struct part {
     size_t n;
 };
 
-static bool put_entry(struct build *b, const struct part *part, const struct ribbon_entry *entry,
-                      struct err *err)
+static bool put_directory_entry(struct build *b, const struct part *part,
+                                const struct ribbon_entry *entry, struct err *err)
 {
     uint64_t number = part->first >> 1 >> (63 - b->ribbon.bits);
     for (unsigned d = b->ribbon.bits; d < part->depth; d++) {
@@ -541,7 +542,7 @@ static bool place_block(struct build *b, uint64_t prefix, const struct part *par
     while (b->turn != prefix && !b->gave_up)
         pthread_cond_wait(&b->turned, &b->lock);
     block->entry.at = b->at;
-    bool ok = b->gave_up ? fail(err, "given up") : put_entry(b, part, &block->entry, err);
+    bool ok = b->gave_up ? fail(err, "given up") : put_directory_entry(b, part, &block->entry, err);
     b->at += ribbon_block_len(&b->ribbon, &block->entry);
     b->fpr += fpr;
     b->n += block->entry.keys;
@@ -609,8 +610,8 @@ static bool write_directory(struct build *b, struct err *err)
 }
 
 /* Begins a layer with these columns. */
-static bool start(struct build *b, const struct target *target, const struct ribbon *ribbon,
-                  struct err *err)
+static bool start_layer(struct build *b, const struct target *target, const struct ribbon *ribbon,
+                        struct err *err)
 {
     *b = (struct build){.target = target,
                         .ribbon = *ribbon,
@@ -627,7 +628,7 @@ static bool start(struct build *b, const struct target *target, const struct rib
     return ok || fail(err, "out of memory");
 }
 
-static void end(struct build *b)
+static void end_layer(struct build *b)
 {
     for (unsigned i = 0; b->work != NULL && i < b->target->threads; i++)
         ribbon_work_free(b->work[i]);
@@ -638,10 +639,10 @@ static void end(struct build *b)
 static bool build_blocks(struct build *b, const struct target *target, struct keyset *keys,
                          const struct ribbon *ribbon, struct err *err)
 {
-    bool ok = start(b, target, ribbon, err) &&
-              keyset_visit_sorted(keys, b->ribbon.bits, visit_part, give_up, b, err) &&
+    bool ok = start_layer(b, target, ribbon, err) &&
+              keyset_visit_sorted(keys, b->ribbon.bits, visit_part, give_up_layer, b, err) &&
               write_directory(b, err);
-    end(b);
+    end_layer(b);
     return ok;
 }
 

@@ -18,7 +18,7 @@ struct drop {
     size_t room;
 };
 
-static bool make_room(struct drop *d, uint64_t len, struct err *err)
+static bool make_drop_room(struct drop *d, uint64_t len, struct err *err)
 {
     if (d->buf != NULL && len <= d->room)
         return true;
@@ -47,7 +47,7 @@ static void copy_table(const struct drop *d, uint64_t segments, const uint8_t **
 static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err *err)
 {
     uint64_t head = ribbon_head_len(e), len = ribbon_block_len(&d->to, e);
-    if (!make_room(d, len, err))
+    if (!make_drop_room(d, len, err))
         return false;
     const uint8_t *in = d->data + e->at + head;
     uint8_t *out = d->buf + head;
@@ -103,7 +103,7 @@ static double fpr_of_dropped(void *ctx, const struct ribbon *ribbon)
     return ribbon_layer_fpr(ribbon, d->from, d->data);
 }
 
-static bool drop(struct drop *d, const struct layer *from, struct err *err)
+static bool drop_layer(struct drop *d, const struct layer *from, struct err *err)
 {
     uint64_t directory_len = d->from.entries * RIBBON_ENTRY;
     d->to.bits = d->from.bits;
@@ -135,7 +135,7 @@ bool ribbon_drop(const struct target *target, const struct layer *from, const ui
     if (width(&d.to) > width(&d.from))
         return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",
                     target->name);
-    bool ok = drop(&d, from, err);
+    bool ok = drop_layer(&d, from, err);
     free(d.directory);
     free(d.buf);
     return ok;

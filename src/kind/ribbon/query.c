@@ -20,7 +20,7 @@ const struct ribbon_variant *ribbon_in_use(void)
     return (const void *)variant_in_use(&ribbon_variants);
 }
 
-static bool is_listed(const uint8_t *list, uint64_t n, uint64_t hash)
+static bool list_holds(const uint8_t *list, uint64_t n, uint64_t hash)
 {
     uint64_t low = 0;
     while (n > 0) {
@@ -45,7 +45,7 @@ static enum ribbon_verdict look_up(const struct ribbon_source *s, const struct r
     if (!ribbon_may_read(s, list, (uint64_t)8 * e->listed, &v))
         return v;
     uint64_t last = get_le64(s->data + list + 8 * ((uint64_t)e->listed - 1));
-    return last == hash || (last > hash && is_listed(s->data + list, e->listed - 1, hash))
+    return last == hash || (last > hash && list_holds(s->data + list, e->listed - 1, hash))
                ? RIBBON_PRESENT
                : RIBBON_ABSENT;
 }
@@ -137,8 +137,8 @@ unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
 
 /* Finds the table or list that answers for a key. For a table, stores the probe as probe i and
  * returns RIBBON_PROBE. */
-static enum ribbon_verdict find(const struct ribbon_source *s, uint64_t hash,
-                                struct ribbon_probes *p, unsigned i)
+static enum ribbon_verdict find_probe(const struct ribbon_source *s, uint64_t hash,
+                                      struct ribbon_probes *p, unsigned i)
 {
     struct way way;
     enum ribbon_verdict v;
@@ -189,8 +189,8 @@ static void begin_group(const struct ribbon_source *s, const uint64_t *hash, siz
         ahead_fetch(s->data + g->probes.threshold[i]);
 }
 
-static unsigned answer(const struct ribbon_source *s, const struct ribbon_probes *p,
-                       const struct ribbon_probes *next)
+static unsigned answer_probes(const struct ribbon_source *s, const struct ribbon_probes *p,
+                              const struct ribbon_probes *next)
 {
     return ribbon_in_use()->answer(s->data, p, s->ribbon.columns + (s->ribbon.wide != 0), next);
 }
@@ -208,7 +208,7 @@ static void answer_late(const struct ribbon_source *s, struct late *late, uint64
     static const struct ribbon_probes none;
     for (unsigned i = late->n; i < RIBBON_PROBES; i++)
         ribbon_no_probe(&late->probes, i);
-    unsigned yes = answer(s, &late->probes, &none) & ((1U << late->n) - 1);
+    unsigned yes = answer_probes(s, &late->probes, &none) & ((1U << late->n) - 1);
     for (; yes != 0; yes &= yes - 1)
         bit_set(present, late->key[__builtin_ctz(yes)]);
     late->n = 0;
@@ -218,7 +218,7 @@ static void answer_late(const struct ribbon_source *s, struct late *late, uint64
 static void look_further(const struct ribbon_source *s, uint64_t hash, size_t key,
                          struct late *late, uint64_t *present)
 {
-    enum ribbon_verdict v = find(s, hash, &late->probes, late->n);
+    enum ribbon_verdict v = find_probe(s, hash, &late->probes, late->n);
     if (v == RIBBON_PRESENT)
         bit_set(present, key);
     if (v != RIBBON_PROBE)
@@ -232,11 +232,11 @@ static void look_further(const struct ribbon_source *s, uint64_t hash, size_t ke
 /* Sets the answers of a group and prefetches for `next`. `first` is the index of the group's first
  * key in the batch. No branch depends on the answers: if half of the keys are present,
  * mispredictions would cost more than everything else. */
-static void end_group(const struct ribbon_source *s, const struct group *g, size_t first,
-                      const struct ribbon_probes *next, struct late *late, uint64_t *present)
+static void end_query_group(const struct ribbon_source *s, const struct group *g, size_t first,
+                            const struct ribbon_probes *next, struct late *late, uint64_t *present)
 {
     unsigned here = 0;
-    uint64_t yes = answer(s, &g->probes, next);
+    uint64_t yes = answer_probes(s, &g->probes, next);
     for (unsigned i = 0; i < RIBBON_PROBES; i++) {
         bool bumped = ribbon_is_bumped(s->data[g->probes.threshold[i]], g->probes.start[i]);
         here |= (unsigned)!bumped << i;
@@ -276,7 +276,7 @@ void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes 
             coming = &g->probes;
             begun += RIBBON_PROBES;
         }
-        end_group(&s, &ring[at / RIBBON_PROBES % (AHEAD + 1)], at, coming, &late, present);
+        end_query_group(&s, &ring[at / RIBBON_PROBES % (AHEAD + 1)], at, coming, &late, present);
     }
     if (late.n != 0)
         answer_late(&s, &late, present);
@@ -288,7 +288,7 @@ bool ribbon_pages(const struct layer *layer, const uint8_t *data, struct hashes 
     const struct ribbon_source s = {ribbon_of(layer), data, layer->data_len, need, ctx};
     struct ribbon_probes probes;
     for (size_t i = 0; i < n; i++)
-        if (find(&s, keys.lane0[i], &probes, 0) == RIBBON_STOPPED)
+        if (find_probe(&s, keys.lane0[i], &probes, 0) == RIBBON_STOPPED)
             return false;
     return true;
 }
