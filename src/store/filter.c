@@ -440,9 +440,13 @@ static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
     if (l->touched_off == 0)
         return false;
     atomic_thread_fence(memory_order_acquire); /* what was read of the page was read before */
-    uint8_t marks = __atomic_load_n(f->map + l->touched_off + page / 8, __ATOMIC_ACQUIRE);
-    return (marks >> page % 8 & 1) && (f->header.state != STATE_CLEAN || filter_changed(f)) &&
-           (turn_now(f) % 2 != 0 || f->map[FORMAT_SESSION + FORMAT_STALE] != 0);
+    bool may_be_stale = (f->header.state != STATE_CLEAN || filter_changed(f)) &&
+                        (turn_now(f) % 2 != 0 || f->map[FORMAT_SESSION + FORMAT_STALE] != 0);
+    /* Looked at last: a writer has cleared marks that mean nothing before it says that it is there.
+     */
+    atomic_thread_fence(memory_order_acquire);
+    uint8_t marks = __atomic_load_n(f->map + l->touched_off + page / 8, __ATOMIC_RELAXED);
+    return may_be_stale && (marks >> page % 8 & 1);
 }
 
 /* Has a rotation begun to empty the layer, so that its bytes have no meaning? */
@@ -674,9 +678,10 @@ bool filter_reload(struct filter *f, struct err *err)
         return false;
     if (!filter_prepare(f, &now.header, err))
         return false;
-    bool changed = now.header.epoch != f->header.epoch;
+    /* While a writer was at its end, the times of the file did not tell of damage. */
+    bool doubtful = now.header.epoch != f->header.epoch || !f->settled;
     take_state(f, &now);
-    if (changed)
+    if (doubtful)
         forget_checks(f);
     return true;
 }

@@ -67,6 +67,11 @@ static bool is_stale(const struct filter *f)
     return page_of(f)[PAGE_STALE] != 0;
 }
 
+static bool is_in_turn(const struct filter *f)
+{
+    return get_le32(page_of(f) + PAGE_TURN) % 2 != 0;
+}
+
 static uint64_t slot_of(uint64_t epoch)
 {
     return epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
@@ -83,18 +88,19 @@ static bool sync_file(struct session *s, struct err *err)
 }
 
 /* Syncs the whole file, including the header that was read. That header may not be on disk yet: its
- * writer may have been killed before the sync. If it was found only in the other slot, it is copied
- * to the slot of its epoch. */
+ * writer may have been killed before the sync, or that has failed, and then the kernel takes it for
+ * written. So it is written again, from the other slot if it was found only there. */
 static bool sync_header(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
     struct header in_slot;
     struct err ignored;
-    uint64_t epoch = f->header.epoch;
-    uint8_t *slot = f->map + slot_of(epoch), *other = f->map + slot_of(epoch + 1);
-    if (!format_decode(slot, FORMAT_PAGE, &in_slot, &ignored) || in_slot.epoch != epoch)
-        memcpy(slot, other, FORMAT_PAGE);
-    if (!sync_file(s, err))
+    uint8_t again[FORMAT_PAGE];
+    uint64_t epoch = f->header.epoch, at = slot_of(epoch);
+    bool there =
+        format_decode(f->map + at, FORMAT_PAGE, &in_slot, &ignored) && in_slot.epoch == epoch;
+    memcpy(again, f->map + (there ? at : slot_of(epoch + 1)), FORMAT_PAGE);
+    if (!disk_write(f->fd, again, FORMAT_PAGE, at, f->path, err) || !sync_file(s, err))
         return false;
     s->epoch_on_disk = epoch;
     return true;
@@ -173,7 +179,7 @@ static void load_counters(struct session *s)
     const uint8_t *p = page_of(f);
     c->records = s->records = get_le64(p + PAGE_RECORDS);
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
-    if (get_le32(p + PAGE_TURN) % 2 != 0) {
+    if (is_in_turn(f)) {
         const struct layers layers = filter_layers(f);
         chain_recount(&layers, parallel_cpus(), c);
         s->found_dead |= !s->in_turn;
@@ -261,7 +267,9 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     next.state = state;
     next.counters = s->counters;
     page_barrier();
-    memset(page_of(f), 0, PAGE_USED);
+    /* The note of a failed sync stays: this writer may be killed before the file is dirty. */
+    if (state == STATE_CLEAN)
+        memset(page_of(f), 0, PAGE_USED);
     return sync_header(s, err) && publish(s, next, sync, err);
 }
 
@@ -412,11 +420,15 @@ static bool not_synced(const struct session *s, struct err *err)
     return fail(err, "'%s' could not be synced", s->filter->path);
 }
 
-/* After a failed sync it is unknown what is on disk: the last writer marks the file dirty. */
+/* After a failed sync it is unknown what is on disk: the last writer marks the file dirty.
+ * Checksums that are not stale stay as they are, or damage of marked pages would be hidden. */
 static bool end_session(struct session *s, bool sync, struct err *err)
 {
     struct err why;
-    renew_touched(s->filter);
+    if (is_stale(s->filter) || is_in_turn(s->filter))
+        renew_touched(s->filter);
+    else
+        clear_marks(s->filter);
     if (!sync_has_failed(s->filter))
         return close_file(s, STATE_CLEAN, sync, err);
     close_file(s, STATE_DIRTY, true, &why);
@@ -514,9 +526,8 @@ static bool give_up(struct session *s)
 /* A writer that died in its turn has not renewed checksums. */
 static void begin_turn(struct session *s)
 {
-    uint8_t *p = page_of(s->filter);
-    if (get_le32(p + PAGE_TURN) % 2 != 0)
-        p[PAGE_STALE] = 1;
+    if (is_in_turn(s->filter))
+        page_of(s->filter)[PAGE_STALE] = 1;
     mark_in_turn(s, true);
 }
 

@@ -161,6 +161,15 @@ static struct header header_of(const char *path)
     return h;
 }
 
+static uint8_t byte_at(const char *path, off_t off)
+{
+    uint8_t byte = 0;
+    int fd = open(path, O_RDONLY);
+    CHECK(pread(fd, &byte, 1, off) == 1);
+    close(fd);
+    return byte;
+}
+
 static void poke(const char *path, off_t off)
 {
     uint8_t byte = 0;
@@ -583,6 +592,7 @@ TEST(after_a_failed_sync_nobody_adds_keys_before_a_repair)
         CHECK_STR(err.text, "'f' could not be synced");
         filter_close(&f);
         CHECK(header_of("f").state == STATE_DIRTY && health("f") == FILTER_DIRTY);
+        CHECK(byte_at("f", SYNC_FAILED) == 1); /* it was never gone, not even for a moment */
         CHECK(count("f", 0, 200) == 200);
         CHECK(!add_all("f", 200, 100, &err));
         CHECK_STR(err.text, dirty);
@@ -677,6 +687,43 @@ TEST(a_reader_finds_damage_beside_a_living_writer)
     poke("f", page_at("f", 2));
     CHECK(!ask_page(&reader, 2, &present));
     filter_close(&reader);
+}
+
+TEST(the_last_writer_does_not_hide_damage_of_a_page_that_it_has_changed)
+{
+    struct filter f;
+    struct session s;
+    struct err err;
+    bool present;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
+    CHECK(in_child(add_one_and_die, NULL) == -SIGKILL);
+    poke("f", page_at("f", 2));
+    MUST(session_end(&s, true, &err));
+    filter_close(&f);
+    MUST(filter_open(&f, "f", FILTER_READ, &err));
+    CHECK(!ask_page(&f, 2, &present));
+    filter_close(&f);
+    poke("f", page_at("f", 2));
+    CHECK(sound("f"));
+}
+
+/* The times of a file do not tell of damage as long as a writer is about to leave. */
+TEST(a_reader_checks_again_what_it_checked_while_a_writer_was_at_its_end)
+{
+    struct filter f;
+    struct err err;
+    bool present;
+    CHECK(make("f", 0));
+    int fd = open("f", O_RDWR);
+    CHECK(lock_try(fd, F_RDLCK, LOCK_SESSION));
+    MUST(filter_open(&f, "f", FILTER_READ, &err));
+    CHECK(ask_page(&f, 3, &present));
+    poke("f", page_at("f", 3));
+    close(fd);
+    MUST(filter_refresh(&f, &err));
+    CHECK(!ask_page(&f, 3, &present));
+    filter_close(&f);
 }
 
 TEST(a_page_without_a_mark_that_differs_after_a_kill_makes_the_file_dirty)
@@ -1159,6 +1206,8 @@ int main(int argc, char **argv)
     RUN_CLEAN(marks_and_session_page_of_a_clean_file_mean_nothing);
     RUN_CLEAN(after_a_failed_sync_nobody_adds_keys_before_a_repair);
     RUN_CLEAN(a_reader_finds_damage_beside_a_living_writer);
+    RUN_CLEAN(the_last_writer_does_not_hide_damage_of_a_page_that_it_has_changed);
+    RUN_CLEAN(a_reader_checks_again_what_it_checked_while_a_writer_was_at_its_end);
     RUN_CLEAN(a_page_without_a_mark_that_differs_after_a_kill_makes_the_file_dirty);
     RUN_CLEAN(after_a_long_turn_touched_pages_are_not_checked);
     RUN_CLEAN(a_writer_finds_damage_of_a_page_that_it_has_touched);
