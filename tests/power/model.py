@@ -6,17 +6,20 @@
     model.py --long     the same, with more processes: some minutes
     model.py STEP       show how it fails without this step
 
-A few processes run the protocol on one file: writers, readers, and `verify --repair`. Each step is a system
-call or a change of the shared mapping. They interleave in every order that the locks allow; at any
-point one may be killed, a sync may fail, the data may be damaged, and the power may be cut. What was written and not synced
-is then on disk or not, each part for itself, and a header slot may be torn. In every state:
+A few processes run the protocol on one file: writers, readers, `verify --repair`, and one that copies the file
+and puts the copy in its place later. Each step is a system call or a change of the shared mapping. They
+interleave in every order that the locks allow; at any point one may be killed, a sync may fail, the data, the
+marks or the session page may be damaged, and the power may be cut. What was written and not synced is then on
+disk or not, each part for itself, and a header slot may be torn. In every state:
 
     held     keys that were acknowledged are in the file, now and after a power cut;
     header   one of the two header slots is valid, now and after a power cut;
-    clean    a file that is marked clean has checksums that match its data, counters that do, and an
-             empty touched bitmap, now and after a power cut;
-    damage   no process finds a page damaged, unless it is or the power was cut; damage of a page that
-             is not touched is seen by all who come, and accepted by nobody;
+    clean    a file that is marked clean has checksums that match its data, counters that do, an empty touched
+             bitmap and an empty session page, now and after a power cut;
+    dirty    nobody marks the file dirty unless a sync failed, the power was cut, it is damaged or a copy;
+    damage   no process finds a page damaged, unless it is or the power was cut; nobody says that a key is
+             absent that is not, or ends well after that; damage of a page whose checksum is up to date is
+             seen by all who come, and accepted by nobody but the repair of a dirty file;
     stuck    the file is clean on disk when all who came have ended well, unless a sync failed or the
              power was cut before, or somebody was killed after whom nobody ended well; after a
              repair it is so in any case.
@@ -24,8 +27,8 @@ is then on disk or not, each part for itself, and a header slot may be torn. In 
 The file is of one page of data. Its parts are those that the program writes one by one:
 
     A, B     the header slots: Header, or TORN
-    session  the session page: None if it is zero, else Page: keys counted, in a turn, the boot in
-             which it was written, and whether a sync has FAILED or the last writer is CLOSING
+    session  the session page: None if it is zero, else Page: keys counted, the number of the turn (odd: a writer
+             is in it), whether checksums are stale and whether a sync has failed
     data     the set of keys in it
     sums     the set of keys for which the checksum was made
     touched  the bit of the page in the bitmap
@@ -33,6 +36,11 @@ The file is of one page of data. Its parts are those that the program writes one
 The processes are generators that yield operations. No value is kept from one operation to the next
 but in their variables (see Model.run). The names of steps are those that can be left out.
 MODEL_STATES=500000 limits the states that are visited for a set of processes: the first so many.
+
+Not in the model: a sync that fails and the note of it are one step; a writer that is killed between them leaves
+no note. A reader that relies on a page that it has checked finds out in one step with what it reads of it that
+nobody has written since. A reader that meets the beginning of a session, two turns and the end of the session, all
+while it looks at one page, may call that page damaged.
 """
 
 import collections
@@ -44,10 +52,10 @@ import sys
 PARTS = A, B, SESSION, DATA, SUMS, TOUCHED = range(6)
 TORN = "torn"
 CLEAN, WRITING, DIRTY = "clean", "writing", "dirty"
-UNKNOWN = -1  # keys counted, after a crash
 Header = collections.namedtuple("Header", "epoch state n")
-Page = collections.namedtuple("Page", "n in_turn boot failed")
-FAILED, CLOSING = "failed", "closing"
+Page = collections.namedtuple("Page", "n turn stale failed")
+ZERO = Page(0, 0, False, False)
+GARBAGE = Page(7, 7, True, True)
 LIMIT = int(os.environ.get("MODEL_STATES", "500000"))
 
 
@@ -63,9 +71,17 @@ class Process:
 
     def __init__(self, without):
         self.without = without
-        self.header = self.n = None
+        self.forget()
+
+    def forget(self):
+        """As it opens the file."""
+        self.header = self.n = self.file = None
         self.broken = False     # a sync has failed
+        self.in_turn = False    # the turn is its own
         self.epoch_on_disk = 0  # of the last header that it has synced
+        self.checked = False    # the page was found sound
+        self.times = None       # of the file, when the header was read
+        self.settled = True     # no writer was at its end then
 
     at_work = None  # the name of the set of processes that are at work
 
@@ -74,7 +90,8 @@ class Process:
         return step not in self.without
 
     def __repr__(self):
-        return repr((self.header, self.n, self.broken, self.epoch_on_disk))
+        return repr((self.header, self.n, self.file, self.broken, self.in_turn, self.epoch_on_disk,
+                     self.checked, self.times, self.settled))
 
 
 STEPS = {}  # all names, in the order in which they come, with the sets of processes that do the step
@@ -89,17 +106,26 @@ def slot(epoch):
     return A if epoch % 2 == 0 else B
 
 
+def lock(p):
+    """Whoever finds that the file was replaced goes on with the new one, which a repair has made."""
+    file = yield "lock",
+    if p.file is not None and file != p.file:
+        p.forget()
+    p.file = file
+
+
 def reload_header(p):
+    before = p.header
     a = yield "read", A
     b = yield "read", B
     p.header = newest(a, b)
+    if before is None or p.header.epoch != before.epoch:
+        p.checked = False
 
 
 def sync(p):
-    if not (yield "sync",):
+    if not (yield "sync", p.does("note that a sync has failed")):
         p.broken = True
-        if p.does("note that a sync has failed") and (yield "read", SESSION) is not None:
-            yield "note failure",
         raise Failed
 
 
@@ -107,10 +133,7 @@ def sync_header(p):
     """The header that was read may not be on disk: its writer may have been killed before the sync,
     or that may have failed, and then the kernel would not write it again."""
     at = slot(p.header.epoch)
-    if (yield "read", at) == p.header:
-        if p.does("write the header again"):
-            yield "write", at, p.header
-    else:
+    if (yield "read", at) != p.header or p.does("write the header again"):
         yield "write", at, p.header
     yield from sync(p)
     p.epoch_on_disk = p.header.epoch
@@ -128,216 +151,402 @@ def publish(p, state, n, synced=True):
         p.epoch_on_disk = p.header.epoch
 
 
+def session_page(p):
+    return (yield "read", SESSION) or ZERO
+
+
 def load_counters(p):
-    page = yield "read", SESSION
-    p.n = 0 if page is None else page.n
-    if page is not None and page.in_turn and p.does("know a turn that was cut off"):
-        p.n = UNKNOWN
-
-
-def seal(p, again):
-    """Renews the checksum of the page, if it is touched. `again`: it may only seem to be on disk."""
-    if p.does("say that the session is being ended"):
-        yield "note closing",
-    touched = yield "read", TOUCHED
-    if touched and again and p.does("write touched pages again after a kill"):
-        yield "write", DATA, (yield "read", DATA)
-    if touched or not p.does("seal no other pages"):
-        if p.does("renew the checksums"):
-            yield "write", SUMS, (yield "read", DATA)
-    if touched and p.does("empty the touched bitmap"):
-        yield "write", TOUCHED, False
+    page = yield from session_page(p)
+    p.n = page.n
+    if page.turn % 2 and p.does("count the keys after a turn that was cut off"):
+        p.n = len((yield "read", DATA))
 
 
 def close(p, state, synced):
     """Ends the session of all writers."""
-    n = p.n if p.n != UNKNOWN else len((yield "read", DATA))
-    yield "count", n, False
+    if state == CLEAN or not p.does("keep the note of a failed sync until the file is dirty"):
+        if p.does("empty the session page"):
+            yield "write", SESSION, None
     if p.does("sync before the mark clean") and (
             synced or p.does("sync before the mark clean even if not asked to")):
         yield from sync_header(p)
-    yield from publish(p, state, n, False)
-    if p.does("empty the session page"):
-        yield "write", SESSION, None
+    yield from publish(p, state, p.n, False)
     if synced and p.does("sync the mark clean"):
         yield from sync(p)
         p.epoch_on_disk = p.header.epoch
 
 
+def renew(p):
+    """Renews the checksum of the page."""
+    if p.does("renew the checksums"):
+        yield "write", SUMS, (yield "read", DATA)
+
+
+def clear_marks(p):
+    if (yield "read", TOUCHED) and p.does("empty the touched bitmap"):
+        yield "write", TOUCHED, False
+
+
 def recover_if_left(p):
-    """Ends the session of writers that are all dead."""
-    page = yield "read", SESSION
-    if p.header.state != WRITING and page is None:
-        return
-    if (yield "others",) or not p.does("end the session of dead writers"):
-        return
-    boot = yield "boot",
-    intact = page is not None and page.boot == boot and page.failed != FAILED
-    state = p.header.state
-    yield from seal(p, True)
-    if p.does("write all again after a sync that failed") and (
-            (state == DIRTY and not intact) or (page is not None and page.failed)):
-        yield "write", DATA, (yield "read", DATA)
-        yield "write", SUMS, (yield "read", SUMS)
-        yield "write", TOUCHED, (yield "read", TOUCHED)
-    if intact:
-        yield from load_counters(p)
-    else:
-        p.n = UNKNOWN
-        keys = yield "read", DATA
-        sums = yield "read", SUMS
-        state = DIRTY if keys != sums and p.does("call a file dirty whose pages differ") else CLEAN
-    yield from close(p, DIRTY if state == DIRTY else CLEAN, True)
+    """Ends the session of writers that are all dead. Returns whether others are alive."""
+    others = yield "others",
+    if not p.does("look for living writers"):
+        others = False
+    if others or p.header.state != WRITING or not p.does("end the session of dead writers"):
+        return others
+    page = yield from session_page(p)
+    failed = page.failed and p.does("call a file dirty if a sync failed in a session of dead writers")
+    p.n = len((yield "read", DATA))
+    touched = yield "read", TOUCHED
+    if touched or not p.does("seal no other pages"):
+        yield from renew(p)
+    yield from clear_marks(p)
+    keys = yield "read", DATA
+    sums = yield "read", SUMS
+    dirty = failed or (keys != sums and p.does("call a file dirty whose pages differ"))
+    yield from close(p, DIRTY if dirty else CLEAN, True)
+    return False
 
 
-def begin_or_join(p):
-    page = yield "read", SESSION
+def check_not_dirty(p):
+    page = yield from session_page(p)
+    if p.header.state == DIRTY and p.does("refuse a dirty file"):
+        raise Failed
+    if p.header.state == WRITING and page.failed and p.does("refuse a file in which a sync has failed"):
+        raise Failed
+
+
+def clear_leavings(p):
+    """In a clean file marks and session page mean nothing, and may be damaged."""
+    if p.does("empty the touched bitmap to begin"):
+        yield from clear_marks(p)
+    if p.does("empty the session page to begin"):
+        yield "write", SESSION, None
+
+
+def start(p):
     p.n = p.header.n
-    if page is not None:
-        yield from load_counters(p)
-    if page is None and p.does("fill the session page"):
-        yield "write", SESSION, Page(p.n, False, (yield "boot",), False)
-    if p.header.state == CLEAN and p.does("write the mark"):
+    early = p.does("empty both before the file is marked")
+    if early:
+        yield from clear_leavings(p)
+    if not p.does("fill the session page after the mark is on disk"):
+        yield "note", {"n": p.n, "turn": 2}
+    if p.does("write the mark"):
         yield from publish(p, WRITING, p.n, p.does("sync the mark"))
+    if not early:
+        yield from clear_leavings(p)
+    if p.does("fill the session page"):
+        yield "note", {"n": p.n, "turn": 2}
 
 
 def enter(p):
     if p.does("share the session byte"):
         yield "share",
     yield from reload_header(p)
-    yield from recover_if_left(p)
-    yield from begin_or_join(p)
+    others = yield from recover_if_left(p)
+    yield from check_not_dirty(p)
+    if others:
+        yield from load_counters(p)
+    else:
+        yield from start(p)
 
 
 def begin(p):
     if p.does("lock the file to begin"):
-        yield "lock",
+        yield from lock(p)
     yield from enter(p)
     yield "unlock",
 
 
-def turn(p, key, syncs):
-    """Adds a key. `syncs`: on the way, as growth does."""
-    if p.does("lock the file for a turn"):
-        yield "lock",
-    yield from reload_header(p)
-    yield from begin_or_join(p)
+def begin_turn(p):
+    page = yield from session_page(p)
+    if page.turn % 2 and p.does("say that checksums are stale after a turn that was cut off"):
+        yield "note", {"stale": True}
     if p.does("mark the turn"):
-        yield "count", p.n, True
+        yield "note", {"turn": page.turn | 1}
+        p.in_turn = True
+
+
+def end_turn(p, renewed, many):
+    """renewed: it has changed the page."""
+    page = yield from session_page(p)
+    if many:
+        if p.does("say that checksums are stale after a turn of many pages"):
+            yield "note", {"stale": True}
+    elif renewed and not page.stale and p.does("renew few checksums at the end of the turn"):
+        yield from renew(p)
+    if p.does("store the counters"):
+        yield "note", {"n": p.n}
+    yield "note", {"turn": (page.turn | 1) + 1}
+    p.in_turn = False
+    yield "unlock",
+
+
+def damaged(p):
+    p.checked = False
+    yield "damage",
+    raise Failed
+
+
+def find(p, key):
+    """Looks for a key, on a page that is checked if it was not before. In the own turn, a page that is
+    marked cannot be checked."""
     keys = yield "read", DATA
-    checked = yield "read", SUMS
-    if not (yield "read", TOUCHED):
-        if keys != checked and p.does("check a page before it is touched"):
-            yield "damage",
-            raise Failed
+    if not p.checked and not (yield "read", TOUCHED) and keys != (yield "read", SUMS):
+        yield from damaged(p)
+    p.checked = True
+    return key in keys
+
+
+def touch(p, many):
+    keys = yield "read", DATA
+    sums = yield "read", SUMS
+    touched = yield "read", TOUCHED
+    page = yield from session_page(p)
+    if keys != sums and not many and not page.stale and touched:
+        if p.does("check a marked page before it is changed"):
+            yield from damaged(p)
+    if not touched:
+        if keys != sums and p.does("check a page before it is touched"):
+            yield from damaged(p)
         if p.does("mark pages as touched"):
             yield "write", TOUCHED, True
-    if key not in keys or p.does("write pages again that are relied on"):
-        yield "write", DATA, keys | {key}
-    if key not in keys and p.n != UNKNOWN:
+
+
+def change(p, key, many, older):
+    """Returns whether the key was new, and whether the page was changed."""
+    if not many and (yield from find(p, key)):
+        return False, False
+    if older:
+        return True, False
+    yield from touch(p, many)
+    keys = yield "read", DATA
+    yield "write", DATA, keys | {key}
+    if key not in keys:
         p.n += 1
-    if syncs:
-        yield from sync(p)
-    if p.does("store the counters"):
-        yield "count", p.n, True
-    yield "count", None, False
-    yield "unlock",
+    return key not in keys, True
+
+
+def turn(p, key, many, syncs, older):
+    """Adds a key. Returns whether it was new. `many`: as a turn does that changes many pages. `syncs`: on the
+    way, as growth does. `older`: the page is of an older layer, which takes no keys."""
+    if p.does("lock the file for a turn"):
+        yield from lock(p)
+    yield from reload_header(p)
+    yield from check_not_dirty(p)
+    yield from load_counters(p)
+    yield from begin_turn(p)
+    renewed, ok = False, True
+    try:
+        new, renewed = yield from change(p, key, many, older)
+        if syncs:
+            yield from sync(p)
+    except Failed:
+        ok = False
+    yield from end_turn(p, renewed, many)
+    if not ok:
+        raise Failed
+    return new
 
 
 def is_last(p):
     yield from reload_header(p)
     yield from load_counters(p)
-    alone = (yield "alone",) or not p.does("see that nobody else is at work")
-    # A writer whose sync failed notes that before it leaves, so this is looked at only now.
-    page = yield "read", SESSION
-    failed = page is not None and page.failed == FAILED
-    return alone and not (failed and p.does("leave a session open in which a sync failed"))
+    return (yield "alone",) or not p.does("see that nobody else is at work")
+
+
+def check_used(p):
+    """Is the page still sound that this writer has relied on?"""
+    page = yield from session_page(p)
+    if not p.checked or ((yield "read", TOUCHED) and (page.turn % 2 or page.stale)):
+        return True
+    keys = yield "read", DATA
+    sums = yield "read", SUMS
+    return keys == sums or not p.does("check at the end what was relied on")
+
+
+def end_session(p, synced):
+    page = yield from session_page(p)
+    touched = yield "read", TOUCHED
+    stale = page.turn % 2 or page.stale
+    if (touched and stale) or not p.does("seal no pages but those that are stale"):
+        yield from renew(p)
+    yield from clear_marks(p)
+    page = yield from session_page(p)
+    if page.failed and p.does("call a file dirty if a sync has failed"):
+        yield from close(p, DIRTY, True)
+        raise Failed
+    yield from close(p, CLEAN, synced)
 
 
 def leave(p, synced):
     if p.does("lock the file to end"):
-        yield "lock",
-    ok = not p.broken
+        yield from lock(p)
+    ok = False
     try:
-        last = ok and (yield from is_last(p))
-        if ok and synced and not last and p.does("sync although others go on"):
+        last = yield from is_last(p)
+        sound = yield from check_used(p)
+        if not p.broken and synced and not last and p.does("sync although others go on"):
             # They need not wait for it. The session byte is held until it is done.
             yield "unlock",
-            yield from sync(p)
+            try:
+                yield from sync(p)
+            except Failed:
+                pass
             yield "lock",
             last = yield from is_last(p)
         if last:
-            yield from seal(p, False)
-            yield from close(p, DIRTY if p.header.state == DIRTY else CLEAN, synced)
+            yield from end_session(p, synced)
+        ok = sound and not p.broken
     except Failed:
-        ok = False
+        pass
     yield "leave",
     return ok
 
 
-def writer(without, key, synced=True, syncs=False):
-    """add, or dedup: a session with one turn, or with none if there is no key."""
-    p, ok = Process(without), True
+def writer(without, key, synced=True, syncs=False, many=False, older=False, turns=1):
+    """add, or dedup: a session with a turn for this key and more for others, or with none if there is no key."""
+    p, ok, new = Process(without), True, False
     try:
         yield from begin(p)
     except Failed:
         return
     try:
-        if key is not None:
-            yield from turn(p, key, syncs)
+        for i in range(turns if key is not None else 0):
+            another = key if i == 0 or older else "%s %d" % (key, i)
+            new = (yield from turn(p, another, many, syncs, older)) or new
     except Failed:
         ok = False
     yield "unlock",
     if (yield from leave(p, synced)) and ok:
-        yield "ended", key, synced
+        yield "ended", key, synced, new
 
 
 def repair(without):
     """verify --repair. Writers may be at work; they wait."""
     p = Process(without)
-    yield "lock",
+    yield from lock(p)
     try:
         yield from reload_header(p)
-        yield from recover_if_left(p)
+        others = yield from recover_if_left(p)
         a = yield "read", A
         b = yield "read", B
-        n, state = p.header.n, p.header.state
+        p.n = p.header.n
+        if others:
+            yield from load_counters(p)
+            yield from begin_turn(p)
         keys = yield "read", DATA
-        if state == DIRTY:
-            yield "write", DATA, keys
-            yield "write", SUMS, keys
-            yield "write", TOUCHED, (yield "read", TOUCHED)
-            yield from sync_header(p)
-            n, state = len(keys), CLEAN if (yield "read", SESSION) is None else WRITING
-        elif keys != (yield "read", SUMS) and not (yield "read", TOUCHED):
+        page = yield from session_page(p)
+        if p.header.state == DIRTY:
+            if p.does("make a new file to repair a dirty one"):
+                yield "replace", Header(1, CLEAN, len(keys)), keys
+            else:
+                yield "write", SUMS, keys
+                yield from publish(p, CLEAN, len(keys))
+                yield from publish(p, CLEAN, len(keys))
+            yield "repaired",
+            return
+        excused = (yield "read", TOUCHED) and (page.turn % 2 or page.stale)
+        if keys != (yield "read", SUMS) and not excused:
             yield "damage",
-            return
-        elif TORN not in (a, b):
-            return
-        yield from publish(p, state, n)
-        yield from publish(p, state, n)
-        yield "repaired",
+        elif TORN in (a, b):
+            yield from publish(p, p.header.state, p.header.n)
+            yield from publish(p, p.header.state, p.header.n)
+            yield "repaired",
+        if others:
+            yield from end_turn(p, False, False)
     except Failed:
         pass
 
 
-def reader(without):
-    """query: of the key `old`."""
-    p = Process(without)
+# ---- Readers
+
+
+def open_file(p):
+    """The header, and the times that belong to it."""
+    before = p.header
+    p.header, p.times, p.settled = yield "open",
+    if before is None or p.header.epoch != before.epoch:
+        if p.does("forget what was checked in another epoch"):
+            p.checked = False
+
+
+def refresh(p):
+    epoch, _ = yield "look",
+    if epoch > p.header.epoch or not p.settled:
+        if not p.settled and p.does("forget what was checked while a writer was at its end"):
+            p.checked = False
+        yield from open_file(p)
+
+
+def is_excused(p):
+    """May the page differ from its checksum?"""
+    if not p.does("look whether the page is marked"):
+        return False
+    late = p.does("look at the mark last")
+    touched = False if late else (yield "read", TOUCHED)
+    epoch, page = yield "look",
+    if late:
+        touched = yield "read", TOUCHED
+    in_session = p.header.state != CLEAN or epoch > p.header.epoch
+    stale = page.turn % 2 or page.stale or not p.does("excuse marked pages only if they may be stale")
+    return touched and stale and (in_session or not p.does("excuse no page of a clean file"))
+
+
+def check_page(p, epoch, page):
+    """Returns the page, and whether it was found sound; fails if it is damaged."""
     while True:
-        yield from reload_header(p)
-        epoch = p.header.epoch
         for _ in range(2 if p.does("look at a page again") else 1):
             keys = yield "read", DATA
-            if keys == (yield "read", SUMS) and keys == (yield "read", DATA):
-                yield "answer", keys
-                return
-            if p.does("look whether it is touched") and (yield "read", TOUCHED):
-                return
-        yield from reload_header(p)
-        if p.header.epoch == epoch or not p.does("look twice in one epoch"):
-            yield "damage",
-            return
+            if keys == (yield "read", SUMS):
+                return keys, True
+            if (yield from is_excused(p)):
+                return keys, False
+        before, turn = epoch, page.turn
+        epoch, page = yield "look",
+        if (epoch == before or not p.does("look twice in one epoch")) and (
+                page.turn == turn or not p.does("look twice in one turn")):
+            yield from damaged(p)
+
+
+def ask(p):
+    """Returns the page that is answered from."""
+    epoch, page, times, keys = yield "rely",
+    trusted = p.header.state == CLEAN and epoch == p.header.epoch
+    if not p.does("check each time while writers are at work"):
+        trusted = True
+    if trusted and p.checked:
+        if epoch == p.header.epoch and times != p.times and p.does("look at the times of the file"):
+            raise Failed
+        return keys
+    keys, sound = yield from check_page(p, epoch, page)
+    p.checked = sound and trusted
+    return keys
+
+
+def reader(without, asks=1, late=False):
+    """query, of the key `old`, again and again. `late`: it begins in a session of writers."""
+    p = Process(without)
+    if late:
+        yield "await session",
+    try:
+        yield from open_file(p)
+        for i in range(asks):
+            if i > 0:
+                yield from refresh(p)
+            yield "answer", (yield from ask(p))
+    except Failed:
+        pass
+
+
+def copier(_):
+    """cp of the file, and back when nobody uses it."""
+    parts = {}
+    yield "copy",
+    for part in (A, B, SESSION, SUMS, TOUCHED, DATA):
+        parts[part] = yield "read", part
+    if newest(parts[A], parts[B]).state != CLEAN:  # else what does not match is damage
+        yield "restore", tuple(parts[part] for part in PARTS)
 
 
 # ---- The machine
@@ -367,8 +576,10 @@ def settled(value):
 # state of a process
 WAITS, RUNS, ENDED, DEAD = "waits", "runs", "ended", "dead"
 Proc = collections.namedtuple("Proc", "state history error")
-State = collections.namedtuple(
-    "State", "parts lock session procs acked kills fails cuts harms unclean died harmed")
+# file: counts up when it is replaced. times: as a reader sees them: how often it was damaged. copied: the keys that
+# were acknowledged when the copy was begun. happened: "fail", "cut" and "copy".
+State = collections.namedtuple("State", "parts lock session procs acked kills fails cuts harms file times copied "
+                               "unclean died harmed happened")
 
 
 class Wrong(Exception):
@@ -378,7 +589,7 @@ class Wrong(Exception):
 class Model:
     """processes: functions of the steps that are left out, which make generators."""
 
-    def __init__(self, processes, without=(), kills=1, fails=0, cuts=1, harms=0):
+    def __init__(self, processes, without=(), kills=1, fails=0, cuts=1, harms=0, marked=False):
         self.processes = [functools.partial(f, frozenset(without)) for f in processes]
         self.kinds = [f.kind for f in processes]
         self.keys = [f.key for f in processes]
@@ -386,13 +597,13 @@ class Model:
         self.groups = [group for group in alike if len(group) > 1]
         self.programs = [{} for _ in processes]  # history -> the operation that comes next
         self.places = [{} for _ in processes]    # the same, by what the process knows
-        self.cuts = cuts
+        self.marked = marked  # is marked data damaged, too?
         first, old = Header(1, CLEAN, 1), frozenset({"old"})
         parts = (first, first, None, old, old, False)
         self.first = State(
             tuple(map(settled, parts)), None, frozenset(),
             tuple(Proc(WAITS, (), False) for _ in processes), frozenset({"old"}), kills, fails,
-            cuts, harms, False, False, False)
+            cuts, harms, 0, 0, frozenset(), False, False, frozenset(), frozenset())
 
     def run(self, i, history):
         """The operation that process i does after it was given these results; None: it has ended.
@@ -433,7 +644,7 @@ class Model:
         if kind == "lock":
             if s.lock not in (None, i):
                 return None
-            s = s._replace(lock=i)
+            s, result = s._replace(lock=i), s.file
         elif kind == "unlock":
             s = s._replace(lock=None if s.lock == i else s.lock)
         elif kind == "share":
@@ -445,38 +656,62 @@ class Model:
             s = s._replace(died=s.died and not result)
         elif kind == "leave":
             s = s._replace(session=s.session - {i}, lock=None if s.lock == i else s.lock)
+        elif kind == "await session":
+            if parts[SESSION].now is None:
+                return None
         elif kind == "read":
             result = parts[op[1]].now
+        elif kind in ("open", "look", "rely"):
+            header = newest(parts[A].now, parts[B].now)
+            result = (header.epoch, parts[SESSION].now or ZERO)
+            if kind == "rely":
+                result += (s.times, parts[DATA].now)
+            elif kind == "open":
+                result = (header, s.times, header.state != CLEAN or (not s.session and s.lock is None))
         elif kind == "write":
             parts[op[1]] = parts[op[1]].write(op[2], op[1] in (A, B))
-        elif kind == "boot":
-            result = s.cuts
-        elif kind in ("count", "note failure", "note closing"):
-            page = parts[SESSION].now or Page(0, False, None, False)
-            if kind == "count":
-                page = page._replace(n=page.n if op[1] is None else op[1], in_turn=op[2])
-            elif kind == "note failure" or page.failed != FAILED:
-                page = page._replace(failed=FAILED if kind == "note failure" else CLOSING)
+        elif kind == "note":
+            page = (parts[SESSION].now or ZERO)._replace(**op[1])
             parts[SESSION] = parts[SESSION].write(page, False)
         elif kind == "sync":
             # The kernel tells of a sync that failed once to each who had the file open.
             result = not p.error
             p = p._replace(error=False)
             parts = [part.sync() for part in parts]
+            if not result:
+                # It writes what it can, and forgets the rest.
+                page = (parts[SESSION].now or ZERO)._replace(failed=True)
+                if op[1] and newest(parts[A].now, parts[B].now).state == WRITING:
+                    parts[SESSION] = parts[SESSION].write(page, False)
         elif kind == "damage":
-            if not s.harmed and s.cuts == self.cuts:
+            if "data" not in s.harmed and not s.happened & {"cut", "copy"}:
                 raise Wrong("damage: it finds a page damaged that is not")
         elif kind == "answer":
             if "old" not in op[1]:
                 raise Wrong("damage: a reader says that a key is absent")
         elif kind == "ended":
+            if op[1] == "old" and op[3]:
+                raise Wrong("damage: a writer takes a key for a new one, and ends well")
             # Without sync, the mark that the file is clean may not be on disk.
             if op[2]:
                 s = s._replace(acked=s.acked | {op[1]} - {None})
             else:
                 s = s._replace(unclean=True)
+        elif kind == "replace":
+            if s.session:
+                raise Wrong("held: the file of a living writer is replaced")
+            parts = list(map(settled, (op[1], op[1], None, op[2], op[2], False)))
+            s = s._replace(file=s.file + 1, harmed=frozenset(), acked=s.acked & op[2])
         elif kind == "repaired":
             s = s._replace(unclean=s.unclean and bool(s.session))
+        elif kind == "copy":
+            s = s._replace(copied=s.acked)
+        elif kind == "restore":
+            if s.lock is not None or any(q.state == RUNS for j, q in enumerate(s.procs) if j != i):
+                return None
+            parts = list(map(settled, op[1]))
+            s = s._replace(acked=s.copied, unclean=True, times=s.times + 1,
+                           happened=s.happened | {"copy"})
         procs = list(s.procs)
         procs[i] = p._replace(history=history + (result,))
         s = s._replace(parts=tuple(parts), procs=tuple(procs))
@@ -499,7 +734,8 @@ class Model:
         """A sync of process i fails, and the kernel believes that all is written."""
         procs = [p._replace(error=p.error or p.state == RUNS) for p in s.procs]
         failed = s._replace(parts=tuple(p.fail() for p in s.parts), procs=tuple(procs),
-                            fails=s.fails - 1, unclean=True)
+                            fails=s.fails - 1, unclean=True,
+                            happened=s.happened | {"fail"})
         return self.step(failed, i)
 
     def next(self, s):
@@ -520,14 +756,10 @@ class Model:
                     yield "%d: %s" % (i, show(op)), after
                 if s.kills > 0:
                     yield "%d is killed" % i, self.gone(s, i, DEAD)._replace(kills=s.kills - 1)
-                if s.fails > 0 and op == ("sync",):
+                if s.fails > 0 and op[0] == "sync":
                     yield "%d: the sync fails" % i, self.fail(s, i)
-        touched, data = s.parts[TOUCHED], s.parts[DATA]
-        if s.harms > 0 and s.lock is None and not touched.now and data.now == s.parts[SUMS].now:
-            parts = list(s.parts)
-            parts[DATA] = settled(data.now - {"old"} | {"harm"})
-            yield "the data is damaged", s._replace(parts=tuple(parts), harms=s.harms - 1,
-                                                    harmed=True)
+        if s.harms > 0 and s.lock is None:
+            yield from self.harm(s)
         if s.cuts > 0 and any(p.state == WAITS for p in s.procs):
             for values in itertools.product(*(sorted(p.disk, key=repr) for p in s.parts)):
                 after = s
@@ -535,7 +767,28 @@ class Model:
                     if p.state == RUNS:
                         after = self.gone(after, i, DEAD)
                 yield "the power is cut: " + show(values), after._replace(
-                    parts=tuple(map(settled, values)), cuts=s.cuts - 1, unclean=True)
+                    parts=tuple(map(settled, values)), cuts=s.cuts - 1, unclean=True,
+                    happened=s.happened | {"cut"})
+
+    def harm(self, s):
+        """Damage of a page whose checksum is up to date; and of what means nothing in a clean file. That of a
+        marked page is only sure to be found if its writers change few pages at a time and are not killed."""
+        def harmed(what, **new):
+            parts = list(s.parts)
+            for part, value in new.items():
+                parts[int(part[1:])] = settled(value)
+            return s._replace(parts=tuple(parts), harms=s.harms - 1, harmed=s.harmed | {what},
+                              times=s.times + 1)
+        a, b, page, data, sums, touched = (part.now for part in s.parts)
+        header = newest(a, b)
+        page = page or ZERO
+        is_marked = header.state != CLEAN and touched and (
+            not self.marked or page.turn % 2 or page.stale or s.kills > 0 or not s.session)
+        if data == sums and not is_marked and "data" not in s.harmed:
+            yield "the data is damaged", harmed("data", _3=data - {"old"} | {"harm %d" % s.harms})
+        at_work = any(p.state == RUNS for p in s.procs)
+        if header.state == CLEAN and not at_work and "marks" not in s.harmed:
+            yield "marks and session page are damaged", harmed("marks", _2=GARBAGE, _5=True)
 
     @functools.lru_cache(maxsize=None)
     def told(self, i, history):
@@ -564,6 +817,7 @@ class Model:
                 parts[part] = parts[part]._replace(now=renamed(parts[part].now, names),
                                                    disk=renamed(parts[part].disk, names))
             s = s._replace(procs=tuple(procs), parts=tuple(parts), acked=renamed(s.acked, names),
+                           copied=renamed(s.copied, names),
                            session=frozenset(place[i] for i in s.session),
                            lock=None if s.lock is None else place[s.lock])
         return s
@@ -602,8 +856,9 @@ def show(values):
 
 
 @functools.lru_cache(maxsize=1 << 20)
-def check_parts(now, disk, acked):
-    """`disk`: what each part may be once the power was cut, or is now."""
+def check_parts(now, disk, acked, is_marked, is_noted):
+    """`disk`: what each part may be once the power was cut, or is now. is_marked: marks and session page of the
+    clean file were damaged. is_noted: the note of a failed sync may be in the session page."""
     when = "now" if now else "after a power cut"
     for a, b in itertools.product(disk[A], disk[B]):
         header = newest(a, b)
@@ -613,8 +868,10 @@ def check_parts(now, disk, acked):
             continue
         if any(d != s for d in disk[DATA] for s in disk[SUMS]):
             raise Wrong("clean: a checksum does not match, " + when)
-        if disk[TOUCHED] != {False}:
+        if disk[TOUCHED] != {False} and not is_marked:
             raise Wrong("clean: a page is touched, " + when)
+        if disk[SESSION] != {None} and not is_marked and not is_noted:
+            raise Wrong("clean: the session page is not empty, " + when)
         if any(header.n != len(d) for d in disk[DATA]):
             raise Wrong("clean: the counters do not match, " + when)
     if any(acked - d for d in disk[DATA]):
@@ -622,18 +879,18 @@ def check_parts(now, disk, acked):
 
 
 def check(s):
-    if s.harmed:
-        data, sums, touched = (s.parts[part].now for part in (DATA, SUMS, TOUCHED))
-        if data == sums or touched:
+    headers = {newest(a, b) for a in s.parts[A].disk for b in s.parts[B].disk}
+    if "data" in s.harmed:
+        if s.parts[DATA].now == s.parts[SUMS].now:
             raise Wrong("damage: it is accepted")
         return
-    check_parts(True, tuple(frozenset({p.now}) for p in s.parts), s.acked)
-    check_parts(False, tuple(p.disk for p in s.parts), s.acked)
+    if not s.happened and any(h is not None and h.state == DIRTY for h in headers):
+        raise Wrong("dirty: nothing has happened that a repair would be needed for")
+    more = (s.acked, "marks" in s.harmed, "fail" in s.happened)
+    check_parts(True, tuple(frozenset({p.now}) for p in s.parts), *more)
+    check_parts(False, tuple(p.disk for p in s.parts), *more)
     if s.unclean or s.died or any(p.state not in (ENDED, DEAD) for p in s.procs):
         return
-    headers = {newest(a, b) for a in s.parts[A].disk for b in s.parts[B].disk}
-    if s.parts[SESSION].now is not None:
-        raise Wrong("stuck: all have ended well, and the session page is not empty")
     if any(h.state != CLEAN for h in headers):
         raise Wrong("stuck: all have ended well, and the file is not clean on disk")
 
@@ -649,11 +906,28 @@ def add(key, **more):
     return program
 
 
+def one_after_the_other(*keys):
+    def program(without):
+        for key in keys:
+            yield from writer(without, key)
+    program.kind, program.key = "one after the other", None
+    return program
+
+
+def asking(asks, **more):
+    def program(without):
+        return reader(without, asks, **more)
+    program.kind, program.key = "reader", None
+    return program
+
+
 repair.kind, repair.key = "repair", None
-reader.kind, reader.key = "reader", None
+copier.kind, copier.key = "copier", None
 THREE = [add("a"), add("b"), add("c")]
+MANY = [add("a", many=True), add("b")]
 SETS = {
     "two writers": ([add("a"), add("b")], {"kills": 2}),
+    "two writers, one of many pages": (MANY, {}),
     "two writers, one does not sync": ([add("a", synced=False), add("b")], {}),
     "two writers, a sync fails": ([add("a", syncs=True), add("b")], {"fails": 1}),
     "two writers of one key, a sync fails": (
@@ -662,21 +936,34 @@ SETS = {
     "two writers, one without keys, a sync fails": (
         [add("a", syncs=True), add(None)], {"kills": 0, "fails": 1, "cuts": 0}),
     "two writers, one without keys": ([add("a"), add(None)], {}),
-    "two writers and damage": ([add("a"), add("b")], {"cuts": 0, "harms": 1}),
-    "a writer, a repair and damage": ([add("a"), repair], {"cuts": 0, "harms": 1}),
-    "a reader beside two writers": ([reader, add("a"), add("b")], {"kills": 0, "cuts": 0}),
-    "a reader and a writer, one is killed": ([reader, add("a")], {"cuts": 0, "harms": 1}),
+    "two writers and damage": ([add("a"), add("b")], {"cuts": 0, "harms": 2, "marked": True}),
+    "two writers, one of many pages, and damage": (MANY, {"cuts": 0, "harms": 2}),
+    "a writer that relies on a page and damage": (
+        [add("old", older=True, turns=2)], {"cuts": 0, "kills": 0, "harms": 1}),
+    "a writer, a repair and damage": ([add("a"), repair], {"cuts": 0, "harms": 2}),
+    "a copy beside a writer is restored": ([copier, add("a"), add(None)], {"cuts": 0, "kills": 0}),
+    "a copy beside a writer is restored and repaired": ([copier, add("a"), repair], {"cuts": 0, "kills": 0}),
+    "a reader beside a writer of two turns": ([asking(1, late=True), add("a", turns=2)], {"kills": 0, "cuts": 0}),
+    "a reader beside one writer after the other": (
+        [asking(1), one_after_the_other("a", "b")], {"kills": 0, "cuts": 0}),
+    "a reader beside a writer of many pages": ([asking(1), add("a", many=True)], {"kills": 0, "cuts": 0}),
+    "a reader that stays, a writer and damage": (
+        [asking(2), add("a")], {"kills": 0, "cuts": 0, "harms": 2, "marked": True}),
+    "a reader, a writer, damage and a kill": ([asking(1), add("a")], {"cuts": 0, "harms": 1}),
     "three writers": (THREE, {"kills": 0, "cuts": 0}),
 }
 LONG = {
+    "a reader beside two writers": ([asking(1), add("a"), add("b")], {"kills": 0, "cuts": 0}),
+    "a reader beside writers of few and many pages": ([asking(1), *MANY], {"kills": 0, "cuts": 0}),
     "three writers, one is killed": (THREE, {"cuts": 0}),
     "a writer, a repair and a writer": ([add("a"), repair, add("b")], {}),
     "three writers, the power comes back": (THREE, {}),
     "three writers, one does not sync": ([add("a", synced=False), add("b"), add("c")], {}),
     "three writers, a sync fails": (THREE, {"kills": 0, "fails": 1}),
     "three writers and damage, one is killed": (THREE, {"cuts": 0, "harms": 1}),
-    "a reader beside two writers, one is killed": (
-        [reader, add("a"), add("b")], {"cuts": 0, "harms": 1}),
+    "a copy, two writers and a repair": ([copier, add("a"), add("b"), repair], {"cuts": 0, "kills": 0}),
+    "a reader that stays beside two writers, one is killed": (
+        [asking(2), add("a"), add("b")], {"cuts": 0, "harms": 1}),
 }
 
 
