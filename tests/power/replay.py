@@ -13,9 +13,10 @@ moment since, whatever the others are, and a page may be torn between sectors. O
         pages do not match and so does verify;
     verify says ok or dirty, or that one copy of the header is damaged;
     verify --repair mends that, and the keys are there;
-    without a repair, keys can be added, or are refused for the same reason.
+    without a repair, keys can be added, or they are refused because the file is dirty.
 
-Where a command was only killed, the next writer has made the file clean.
+Where a command was only killed, the next writer has made the file clean. Where a sync has failed, it is refused
+until a repair.
 
     POWER_SEED=1        of what is chosen at random
     POWER_IMAGES=2      disks that are tried for a numbered scenario, at most (0: all; 6 with FULL=1);
@@ -334,7 +335,7 @@ class Writer:
 # ---- What is done to each disk
 
 
-here = threading.local()  # .dir: where this thread's commands run; .aside: files in nobody's way
+here = threading.local()  # .dir: where this thread's commands run
 
 
 class Wrong(Exception):
@@ -351,15 +352,30 @@ def seen(*args, give=(), want=(0,)):
     return done
 
 
+IS_DIRTY = " is dirty since a crash of the machine or a failed sync"
+
+
+def is_dirty(done):
+    return done.returncode == 2 and IS_DIRTY in done.stderr
+
+
 def is_refused(done):
     """Does a page that was being written look damaged?"""
     return done.returncode == 2 and " does not match its checksum" in done.stderr
 
 
+def check_verify(want=(0, 2)):
+    done = seen("verify", F, want=want)
+    for line in done.stderr.splitlines():
+        if IS_DIRTY not in line and "one of the two copies of the header" not in line:
+            raise Wrong("verify: " + line)
+
+
 def found(asked):
     """None: it is refused."""
     done = seen("query", F, give=sorted(asked), want=(0, 1, 2))
-    if is_refused(done) and " is dirty: " in seen("verify", F, want=(2,)).stderr:
+    if is_refused(done):
+        check_verify(want=(2,))
         return None
     if done.returncode == 2:
         raise Wrong("query: " + done.stderr.strip())
@@ -381,38 +397,21 @@ def check_holds(need, more=(), repaired=False):
         raise Wrong("%d acknowledged keys are lost" % missing)
 
 
-def check_verify():
-    done = seen("verify", F, want=(0, 2))
-    for line in done.stderr.splitlines():
-        if " is dirty: " not in line and "one of the two copies of the header" not in line:
-            raise Wrong("verify: " + line)
-
-
 def check_repaired(need, more=()):
     seen("verify", "--repair", F)
     seen("verify", F)
     check_holds(need, more, repaired=True)
 
 
-def write_file(path, data, inodes):
-    """Writes a file with none of these inode numbers. Since the machine is not really booted, it
-    would count as the file that had the number."""
-    while True:
-        with open(path, "wb") as f:
-            if os.fstat(f.fileno()).st_ino not in inodes:
-                f.write(data)
-                return
-        os.rename(path, os.path.join(tempfile.mkdtemp(dir=here.aside), "file"))
-
-
-def check_image(image, need, inodes):
+def check_image(image, need):
     path = here.dir
 
     def lay_out():
         for name in os.listdir(path):
             os.unlink(os.path.join(path, name))
         for name, data in image.items():
-            write_file(os.path.join(path, name), data, inodes)
+            with open(os.path.join(path, name), "wb") as f:
+                f.write(data)
     lay_out()
     if F not in image:
         if ABSENT not in need:
@@ -430,7 +429,7 @@ def check_image(image, need, inodes):
     lay_out()
     more = ["more.%d" % i for i in range(30)]
     added = seen("add", "-j1", F, give=more, want=(0, 2))
-    if is_refused(added):
+    if is_dirty(added):
         more = []
     elif added.returncode != 0:
         raise Wrong("add: " + added.stderr.strip())
@@ -632,34 +631,56 @@ def killed_rotation(run, n):
     check_clean(run)
 
 
+def after_failure(run, new):
+    """Adds keys, after a sync may have failed: if one has, the file is dirty until a repair."""
+    done = run.add(new, status=(0, 2))
+    if done.returncode == 0:
+        return
+    if not is_dirty(done):
+        raise RuntimeError("add: " + done.stderr)
+    run.seen("verify", "--repair", F)
+    check_clean(run)
+    run.add(new)
+
+
 def failed_sync(run, n):
     """a sync fails, and another add follows"""
     sized(run)
     run.add(keys("lost", 100), fail=n, status=(0, 2))
-    run.add(keys("new", 100))
+    after_failure(run, keys("new", 100))
 
 
 def failed_growth(run, n):
     """a sync fails while the filter grows, and another add follows"""
     growing(run)
     run.add(keys("lost", 300), fail=n, status=(0, 2))
-    run.add(keys("new", 300))
+    after_failure(run, keys("new", 300))
 
 
 def failed_again(run, n):
     """a sync fails while the filter grows, and the same keys are added again"""
     growing(run)
     run.add(keys("again", 300), fail=n, status=(0, 2))
-    run.add(keys("again", 300))
+    after_failure(run, keys("again", 300))
     run.seen("verify", "--repair", F)
     run.add(keys("again", 300))
+
+
+def failed_beside(run, n):
+    """a sync fails beside another writer, which is then killed, and add follows"""
+    sized(run)
+    stays = run.writer()
+    stays.feed(keys("stays", 20))
+    run.add(keys("lost", 100), fail=n, status=(0, 2))
+    stays.kill()
+    after_failure(run, keys("new", 100))
 
 
 def failed_rotation(run, n):
     """a sync fails in a rotation, and add follows"""
     ringed(run)
     run.seen("rotate", F, fail=n, status=(0, 2))
-    run.add(keys("new", 100))
+    after_failure(run, keys("new", 100))
 
 
 def failed_repair(run, n):
@@ -667,6 +688,16 @@ def failed_repair(run, n):
     sized(run)
     run.add(keys("lost", 100), kill=9, status=(-9,))
     run.seen("verify", "--repair", F, fail=n, status=(0, 2))
+    after_failure(run, keys("new", 100))
+
+
+def repair(run):
+    """a file that is dirty after a failed sync is repaired"""
+    old = sized(run)
+    run.add(keys("lost", 100), fail=3, status=(2,))
+    run.seen("add", "-j1", F, give=keys("new", 100), status=(2,))
+    run.seen("verify", "--repair", F, during=[old])
+    check_clean(run)
     run.add(keys("new", 100))
 
 
@@ -674,13 +705,13 @@ SCENARIOS = {
     "create": create, "create-force": create_force, "add": add, "grow": grow, "ring": ring,
     "dedup": dedup, "refit": refit, "merge": merge, "shrink": shrink, "beside": beside,
     "beside-killed": beside_killed, "beside-growth": beside_growth, "no-sync": no_sync,
-    "no-sync-grow": no_sync_grow, "no-sync-beside": no_sync_beside,
+    "no-sync-grow": no_sync_grow, "no-sync-beside": no_sync_beside, "repair": repair,
 }
 # How far the numbers go: as far as there are calls, or a little further.
 NUMBERED = {
     "killed": (killed, 20), "two-writers": (two_writers, 20), "killed-growth": (killed_growth, 40),
     "killed-rotation": (killed_rotation, 24), "failed-sync": (failed_sync, 6),
-    "failed-growth": (failed_growth, 10), "failed-again": (failed_again, 10),
+    "failed-growth": (failed_growth, 10), "failed-again": (failed_again, 10), "failed-beside": (failed_beside, 3),
     "failed-rotation": (failed_rotation, 8), "failed-repair": (failed_repair, 6),
 }
 for title, (what, last) in NUMBERED.items():
@@ -724,13 +755,10 @@ def chosen(log, room, chance):
 
 
 def attempt(job):
-    top, inodes, (image, need, where) = job
-    path = tempfile.mkdtemp(dir=top)
-    here.dir, here.aside = os.path.join(path, "disk"), os.path.join(path, "aside")
-    os.mkdir(here.dir)
-    os.mkdir(here.aside)
+    top, (image, need, where) = job
+    path = here.dir = tempfile.mkdtemp(dir=top)
     try:
-        check_image(image, need, inodes)
+        check_image(image, need)
         return None
     except Wrong as wrong:
         if KEEP:
@@ -752,8 +780,7 @@ def play(name, pool):
         SCENARIOS[name](run)
         room = IMAGES if name[-1].isdigit() else 8 * IMAGES
         chosen_disks, n = chosen(run.log, room, chance)
-        inodes = {ino for _, ino, _, _ in records(run.log)}
-        jobs = [(top, inodes, disk) for disk in chosen_disks]
+        jobs = [(top, disk) for disk in chosen_disks]
         wrong = [w for w in pool.map(attempt, jobs, 1) if w is not None]
     finally:
         shutil.rmtree(top)
