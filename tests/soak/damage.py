@@ -1,13 +1,19 @@
 """Writers on one file, some of them killed, and random bytes of the file damaged afterwards.
 
 Two or three writers (add, dedup, dedup that rotates) get batches of keys; some are killed at random
-instants, and one may live on. Then bytes are changed at a random place, or not. What must hold:
+instants, and one may live on. Then bytes are changed at a random place, or at two if the file is clean and
+one of them is a mark or in the session page, which mean nothing then; or a copy of the file that was made
+beside the writers is put in its place; or part of another file is written over it beside a reader; or nothing.
+A reader stays as long as the file (query --annotate). What must hold:
 
-- no key of a writer that exited 0 is ever called absent by a query that exits with 0 or 1;
+- no key of a writer that exited 0 is ever called absent by a query that exits with 0 or 1, nor by the reader
+  that stays; nor one that was in the file when it was copied, after it was restored;
 - without damage all who are not killed exit 0, the next writer makes the file clean, and verify finds
-  nothing: no repair is needed after a kill.
+  nothing: no repair is needed after a kill;
+- what is called dirty, verify --repair makes a sound file of;
+- a reader whose file is overwritten prints no wrong line before it exits with 2.
 
-A page that a living or killed writer has marked has no checksum that could show damage: it is left
+The checksum of a page that a living or killed writer has marked need not be up to date: such a page is left
 alone. After damage the file is made anew from its keys."""
 
 import os
@@ -31,7 +37,7 @@ KINDS = {
     "fixed": (["--fixed", "-n", str(FIXED)], [["add"], ["dedup"]]),
     "growing": (["--grow", "-n", "500"], [["add"], ["dedup"]]),
     "ring": (["--generations", str(GENERATIONS), "-n", str(GENERATIONS * EACH)],
-             [["add"], ["dedup", "--rotate-at-capacity"], ["add", "--rotate-at-capacity"]]),
+             [["add", "--max-fpr", "0.5"], ["dedup", "--rotate-at-capacity"], ["add", "--rotate-at-capacity"]]),
 }
 
 
@@ -42,10 +48,13 @@ class File:
         self.kind, self.directory = kind, directory
         self.chance = random.Random("%d.%s" % (seed, kind))
         self.path = os.path.join(directory, "f.seen")
-        self.wrong, self.count = [], {"killed": 0, "damaged": 0, "refused": 0, "answered": 0}
+        self.wrong, self.count = [], {"killed": 0, "damaged": 0, "restored": 0, "overwritten": 0, "refused": 0,
+                                      "answered": 0}
         self.number = 0
+        self.add = ["add", "--rotate-at-capacity"] if kind == "ring" else ["add"]
         os.mkdir(directory)
         self.acknowledged, self.given = {}, 0
+        self.reader = None
         self.make()
 
     def blame(self, text):
@@ -65,8 +74,12 @@ class File:
             keys = []
         seen("create", "--force", *KINDS[self.kind][0], "-p", "1e-6", "--empty", "f.seen",
              cwd=self.directory)
-        seen("add", "f.seen", cwd=self.directory, input="".join(k + "\n" for k in keys), text=True)
+        seen(*self.add, "f.seen", cwd=self.directory, input="".join(k + "\n" for k in keys), text=True)
         self.acknowledged, self.given = dict.fromkeys(keys, 0), len(keys)
+        # For up to a second, it would answer from the old file.
+        if self.reader:
+            self.reader.end()
+        self.reader = Reader(self)
 
     def block(self):
         self.number += 1
@@ -82,6 +95,7 @@ class File:
 
     def ask(self, when, may_refuse):
         keys = self.due()
+        self.reader.ask(keys, when, may_refuse)
         done = self.run("query", "-v", "f.seen", given="".join(k + "\n" for k in keys))
         if done.returncode == 2:
             self.count["refused"] += 1
@@ -93,6 +107,43 @@ class File:
         if absent:
             self.blame("%s: %d of %d keys are called absent, %s among them"
                        % (when, len(absent), len(keys), min(absent)))
+
+
+class Reader:
+    """Stays as long as the file, and is begun again when it was right to end."""
+
+    def __init__(self, file):
+        self.file = file
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([SEEN, "query", "--annotate", "f.seen"], cwd=self.file.directory,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+
+    def ask(self, keys, when, may_refuse):
+        keys = self.file.chance.sample(keys, min(len(keys), 500))  # less than a pipe holds
+        answers = []
+        try:
+            self.process.stdin.write("".join(key + "\n" for key in keys))
+            self.process.stdin.flush()
+            while len(answers) < len(keys):
+                answers.append(self.process.stdout.readline())
+                if not answers[-1]:
+                    raise BrokenPipeError
+        except BrokenPipeError:
+            status, said = self.process.wait(PATIENCE), self.process.stderr.read()
+            if status != 2 or not may_refuse:
+                self.file.blame("%s: the reader that stays exits %d: %s" % (when, status, said.strip()))
+            self.process.communicate()
+            self.start()
+        absent = [a for a in answers if a.startswith("-")]
+        if absent:
+            self.file.blame("%s: the reader that stays calls %d of %d keys absent, %s among them"
+                            % (when, len(absent), len(keys), absent[0].strip()))
+
+    def end(self):
+        self.process.communicate()
 
 
 class Writer:
@@ -161,11 +212,27 @@ def _marked(forged):
                 yield layer["data"] + page * PAGE, layer["data"] + (page + 1) * PAGE
 
 
-def _damage(file):
+def _damage_clean(file, f, forged):
+    """Garbage for marks or session page of a clean file."""
+    layer = file.chance.randrange(forged.header(28, "I"))
+    marks = forged.layer(layer, "touched")
+    pages = (forged.layer(layer, "length") + PAGE - 1) // PAGE
+    at, length = file.chance.choice([(marks, (pages + 7) // 8), (2 * PAGE, 64)])
+    os.pwrite(f.fileno(), file.chance.choice([b"\xff" * length, file.chance.randbytes(length)]), at)
+
+
+def _is_clean(forged):
+    slot = max((0, PAGE), key=lambda at: forged.header(at + 32, "Q"))
+    return forged.header(slot + 40, "I") == 0
+
+
+def _damage(file, is_alone):
     """Changes up to 64 bytes, in a part of the file that is chosen first: the small ones count too."""
     chance = file.chance
     with open(file.path, "r+b", buffering=0) as f:
         forged = Forged(f.read())
+        if is_alone and _is_clean(forged) and chance.random() < 0.5:
+            _damage_clean(file, f, forged)
         size, marked = len(forged.data), list(_marked(forged))
         for _ in range(100):
             layer = chance.randrange(forged.header(28, "I"))
@@ -183,8 +250,70 @@ def _damage(file):
     return None
 
 
+def _write_over(file, data):
+    with open(file.path, "r+b", buffering=0) as f:
+        f.write(data)
+        f.truncate(len(data))
+
+
+def _restore(file, copy, acknowledged):
+    """Puts a copy that was made beside writers in the place of the file."""
+    _write_over(file, copy)
+    file.count["restored"] += 1
+    file.acknowledged = acknowledged
+    when = "after a copy was restored"
+    file.ask(when, True)
+    new = file.block()
+    done = file.run(*file.add, "f.seen", given="".join(k + "\n" for k in new))
+    if done.returncode == 0:
+        file.acknowledged.update(dict.fromkeys(new, file.given))
+    file.ask(when + ", and an add", True)
+    if " is dirty " in done.stderr:
+        repaired = file.run("verify", "--repair", "f.seen")
+        if repaired.returncode != 0:
+            file.blame("%s: the repair exits %d: %s" % (when, repaired.returncode, repaired.stderr.strip()))
+        file.reader.end()
+        file.reader = Reader(file)
+        file.ask(when + ", and a repair", False)
+
+
+def _overwrite(file):
+    """Writes the first part of another file over this one while readers get keys that it has."""
+    chance = file.chance
+    with open(file.path, "rb") as f:
+        data = f.read()
+    seen("create", "--force", *KINDS[file.kind][0], "-p", "1e-6", "o.seen", "-k", "other", cwd=file.directory)
+    with open(os.path.join(file.directory, "o.seen"), "rb") as f:
+        other = f.read()
+    keys = file.due()
+    options = chance.choice([["-v"], ["-v", "-c"], ["-q", "-v"], ["-m", "1", "-v"], ["--annotate"]])
+    process = subprocess.Popen([SEEN, "query", *options, "f.seen"], cwd=file.directory, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    half = len(keys) // 2
+    try:
+        process.stdin.write("".join(k + "\n" for k in keys[:half]))
+        process.stdin.flush()
+        time.sleep(chance.choice([0, chance.uniform(0, 0.01)]))
+        with open(file.path, "r+b", buffering=0) as f:
+            f.write(other[:chance.randrange(PAGE, min(len(data), len(other)))])
+        process.stdin.write("".join(k + "\n" for k in keys[half:]))
+    except BrokenPipeError:
+        pass
+    try:
+        out, said = process.communicate(timeout=PATIENCE)
+    except (BrokenPipeError, ValueError):
+        out, said = process.stdout.read(), process.stderr.read()
+        process.wait(PATIENCE)
+    file.count["overwritten"] += 1
+    wrong = [line for line in out.splitlines() if not line.startswith("+")]
+    if wrong not in ([], ["0"]) or process.returncode not in (1, 2, 0 if options == ["--annotate"] else 1):
+        file.blame("overwritten, query %s exits %d and prints %d wrong lines: %s"
+                   % (" ".join(options), process.returncode, len(wrong), said.strip()))
+
+
 def _round(file):
     chance = file.chance
+    copy = acknowledged = None
     writers = [Writer(file) for _ in range(chance.randint(2, 3))]
     share = chance.choice([0.3, 0.3, 1])  # with 1, nobody is left to end the session
     victims = [w for w in writers if chance.random() < share]
@@ -193,6 +322,10 @@ def _round(file):
             if not writer.is_killed:
                 writer.feed()
         time.sleep(chance.choice([0, 0, chance.uniform(0, 0.01)]))
+        if copy is None and chance.random() < 0.1:
+            acknowledged = dict(file.acknowledged)
+            with open(file.path, "rb") as f:
+                copy = f.read()
         for writer in victims:
             if not writer.is_killed and chance.random() < (step + 1) / BATCHES:
                 writer.kill()
@@ -204,14 +337,18 @@ def _round(file):
     if last:
         last.until_done()
     file.ask("after the writers", False)
-    what = _damage(file) if chance.random() < 0.5 else None
+    if copy and not last:
+        _restore(file, copy, acknowledged)
+        file.make()
+        return
+    what = _damage(file, last is None) if chance.random() < 0.5 else None
     when = what or "without damage"
     file.ask(when, what)
     if last and chance.random() < 0.5:
         last.end(what)
         last = None
     new = file.block()
-    done = file.run("add", "f.seen", given="".join(k + "\n" for k in new))
+    done = file.run(*file.add, "f.seen", given="".join(k + "\n" for k in new))
     if done.returncode == 0:
         file.acknowledged.update(dict.fromkeys(new, file.given))
     elif not what:
@@ -226,6 +363,9 @@ def _round(file):
     left = [n for n in os.listdir(file.directory) if n.startswith(".")]
     if left:
         file.blame("left behind: " + ", ".join(left))
+    if not what and chance.random() < 0.3 and file.acknowledged:
+        _overwrite(file)
+        what = "overwritten"
     if what or file.given > FIXED:
         file.make()
 
@@ -241,6 +381,7 @@ def attack(tap, options):
                 for number in range(rounds):
                     if not file.wrong:
                         _round(file)
+                file.reader.end()
                 wrong = file.wrong
                 tap.say("%s, seed %d, round %d: %s" % (kind, seed, number, ", ".join(
                     "%d %s" % (n, text) for text, n in file.count.items())))

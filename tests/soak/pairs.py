@@ -35,7 +35,7 @@ STOPPED_AT = {"close", "fallocate", "fcntl", "fdatasync", "flock", "fsync", "ftr
 Act = collections.namedtuple("Act", "args keys refused reads")
 _MEANWHILE = ("replaced meanwhile",)
 # What nobody may say of a file that is in order.
-_ALARMS = ("damaged", "its bits hold")
+_ALARMS = ("damaged", "is dirty", "its bits hold")
 ACTS = {
     "add": Act(["add", "-j1", "f.seen", "@b"], "b", (), False),
     "dedup": Act(["dedup", "-j1", "f.seen", "@c"], "c", (), False),
@@ -46,7 +46,7 @@ ACTS = {
                  False),
     "shrink": Act(["shrink", "-j1", "f.seen"], None, _MEANWHILE + ("false-positive rate of",), False),
     "rotate": Act(["rotate", "f.seen"], None, (), False),
-    "repair": Act(["verify", "--repair", "f.seen"], None, ("is being written",), False),
+    "repair": Act(["verify", "--repair", "f.seen"], None, (), False),
     "query": Act(["query", "-c", "-j1", "f.seen", "@a"], None, (), True),
     "stats": Act(["stats", "f.seen"], None, (), True),
     "verify": Act(["verify", "f.seen"], None, (), True),
