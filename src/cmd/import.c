@@ -108,8 +108,8 @@ static ssize_t reader_next(struct reader *r, uint8_t *buf, struct err *err)
 
 /* Reads the rest of a file, whose first HEAD bytes were read, into a scratch file. That takes
  * disk space but no memory. */
-static bool spill(struct foreign_files *f, unsigned i, struct reader *r, int scratch, uint64_t most,
-                  struct err *err)
+static bool spill_foreign(struct foreign_files *f, unsigned i, struct reader *r, int scratch,
+                          uint64_t most, struct err *err)
 {
     uint8_t *buf = f->read[i];
     uint64_t len = 0, room;
@@ -161,7 +161,7 @@ static bool read_to_end(struct foreign_files *f, unsigned i, struct reader *r, s
     if (got < HEAD)
         return (size_t)got <= most || fail_long(f, i, most, err);
     int scratch = disk_scratch(f->dir, err);
-    bool ok = scratch >= 0 && spill(f, i, r, scratch, most, err);
+    bool ok = scratch >= 0 && spill_foreign(f, i, r, scratch, most, err);
     if (scratch >= 0)
         close(scratch);
     return ok;
