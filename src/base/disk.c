@@ -7,12 +7,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/sig.h"
+
+bool disk_is_address(const char *name)
+{
+    static const char *const schemes[] = {"redis://", "rediss://", "redis+unix://"};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncasecmp(name, schemes[i], strlen(schemes[i])) == 0)
+            return true;
+    return false;
+}
 
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                 struct err *err)

@@ -23,6 +23,10 @@
 
 #include "base/err.h"
 
+/* Is it an address in Redis, and no file's name: does it begin with redis://, rediss:// or
+ * redis+unix://? A file with such a name can be given as ./redis://... */
+bool disk_is_address(const char *name);
+
 /* Writes all of buf at offset `off`. */
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                 struct err *err);

@@ -42,11 +42,6 @@ static bool begins(const char *text, const char *scheme)
     return strncasecmp(text, scheme, strlen(scheme)) == 0;
 }
 
-bool uri_is(const char *name)
-{
-    return begins(name, TCP) || begins(name, LOCAL) || begins(name, TLS);
-}
-
 /* Cuts s at the first `c`: returns the part before it and leaves the part after it in *s. Without a
  * `c`, returns all, and *s becomes empty with p NULL. */
 static struct span cut(struct span *s, char c)

@@ -10,7 +10,7 @@
  * NUL.
  *
  *     struct uri uri;
- *     if (uri_is(name) && uri_parse(name, &uri, &err)) { ... uri_free(&uri); }
+ *     if (disk_is_address(name) && uri_parse(name, &uri, &err)) { ... uri_free(&uri); }
  */
 #ifndef REDIS_URI_H
 #define REDIS_URI_H
@@ -39,10 +39,6 @@ struct uri {
     unsigned shards; /* at least 1 */
     char *store;     /* owns the strings */
 };
-
-/* Does the name begin with redis://, redis+unix:// or rediss:// (TLS, which uri_parse refuses)? A
- * file with such a name can be given as ./redis://... */
-bool uri_is(const char *name);
 
 /* On failure *out needs no uri_free. */
 bool uri_parse(const char *text, struct uri *out, struct err *err);

@@ -16,7 +16,6 @@
 #include "base/sig.h"
 #include "keys/hash_foreign.h"
 #include "store/header.h"
-#include "store/store.h"
 
 /* The batch as a layer, in an unnamed file. */
 struct batch_layer {
@@ -67,7 +66,7 @@ bool change_suits(const char *name, bool *suits, struct err *err)
 {
     struct header h;
     *suits = false;
-    if (!store_is_file(name))
+    if (disk_is_address(name))
         return true;
     if (!filter_read_header(name, &h, err))
         return false;
@@ -80,7 +79,7 @@ bool change_check(const char *name, struct err *err)
     bool suits;
     if (!change_suits(name, &suits, err) || suits)
         return suits;
-    if (!store_is_file(name))
+    if (disk_is_address(name))
         return fail(err,
                     "'%s' is in Redis: keys can be removed only from files that 'seen create "
                     "--counted' makes",

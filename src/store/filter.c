@@ -21,7 +21,6 @@
 #include "base/progress.h"
 #include "base/sig.h"
 #include "keys/xxh3.h"
-#include "redis/uri.h"
 #include "store/lock.h"
 
 /* Chooses between the two slots. An intact slot counts even if its contents are refused: the other
@@ -161,7 +160,7 @@ static bool look_at_system(struct filter *f, const struct stat *st, struct err *
 
 static bool cannot_open(const struct filter *f, struct err *err)
 {
-    if (errno == ENOENT && uri_is(f->path))
+    if (errno == ENOENT && disk_is_address(f->path))
         return fail(err, "'%s' is in Redis: 'seen import' makes a file of it", f->path);
     if (errno == ENOENT && strcmp(f->path, "-") == 0)
         return fail(err, "a filter is a file, and cannot come from standard input");

@@ -17,7 +17,6 @@
 
 #include "base/disk.h"
 #include "base/sig.h"
-#include "redis/uri.h"
 #include "store/format.h"
 #include "store/lock.h"
 
@@ -364,7 +363,7 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         return no_memory(err);
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (nf->dir_fd < 0 && errno == ENOENT && uri_is(path))
+    if (nf->dir_fd < 0 && errno == ENOENT && disk_is_address(path))
         return fail(err, "'%s' would be in Redis: 'seen export' writes a filter there", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);

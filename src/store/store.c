@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/disk.h"
 #include "store/filter.h"
 #include "store/redis/redis.h"
 
@@ -93,7 +94,7 @@ bool store_push(const char *name, const struct layout_filter *filter, const uint
 
 bool store_is_file(const char *name)
 {
-    return place_of(name)->prefix[0] == '\0';
+    return !disk_is_address(name);
 }
 
 void store_close(struct store *s)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/disk.h"
 #include "redis/uri.h"
 #include "must.h"
 
@@ -74,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct uri uri;
     struct err err = {""};
     if (uri_parse(text, &uri, &err)) {
-        MUST(uri_is(text));
+        MUST(disk_is_address(text));
         MUST((uri.host == NULL) != (uri.socket == NULL));
         MUST(uri.key != NULL && uri.key_len > 0 && uri.key[uri.key_len] == '\0');
         MUST(uri.shards >= 1 && uri.shards <= URI_MAX_SHARDS && uri.db <= INT32_MAX);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/disk.h"
 #include "check.h"
 
 static struct uri uri;
@@ -33,9 +34,9 @@ static void check_key(const char *want, size_t len)
 
 TEST(what_is_an_address)
 {
-    CHECK(uri_is("redis://host/key") && uri_is("redis+unix:///s?key=k") && uri_is("rediss://h/k"));
-    CHECK(uri_is("REDIS://host/key") && uri_is("redis://"));
-    CHECK(!uri_is("redis:/host") && !uri_is("./redis://h/k") && !uri_is("") && !uri_is("a.seen"));
+    CHECK(disk_is_address("redis://host/key") && disk_is_address("redis+unix:///s?key=k") && disk_is_address("rediss://h/k"));
+    CHECK(disk_is_address("REDIS://host/key") && disk_is_address("redis://"));
+    CHECK(!disk_is_address("redis:/host") && !disk_is_address("./redis://h/k") && !disk_is_address("") && !disk_is_address("a.seen"));
 }
 
 TEST(shortest_form)
