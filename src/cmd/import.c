@@ -22,6 +22,7 @@
 #include "keys/gzip.h"
 #include "kind/layout.h"
 #include "store/foreign.h"
+#include "store/header.h"
 #include "store/make.h"
 
 /* ---- FOREIGN: the files of another program's filter, each mapped. A pipe is copied to a scratch
@@ -381,10 +382,10 @@ static bool read_foreign(struct import *im, struct err *err)
 
 static bool write_filter(struct import *im, struct err *err)
 {
-    if (!foreign_rule(&im->filter, &im->keyopt.rule, err))
+    if (!header_take_rule(&im->filter, &im->keyopt.rule, err))
         return false;
     struct make *m = &im->make;
-    foreign_header(&im->filter, &im->keyopt.rule, m->reproducible, &m->header);
+    header_begin_foreign(&m->header, &im->filter, &im->keyopt.rule, m->reproducible);
     return foreign_write(&m->header, &im->filter, im->bits, &m->file, m->out, m->threads,
                          &im->census, err) &&
            foreign_whole(&im->files, err) && make_commit(m, err);

@@ -10,7 +10,6 @@
 #include "cmd/cmd.h"
 #include "cmd/report.h"
 #include "store/chain.h"
-#include "store/foreign.h"
 #include "store/header.h"
 
 /* ---- Layouts. */
@@ -43,7 +42,7 @@ static void add_layout(struct report *r, const struct plan_layouts *plan,
         report_refusal(r, "refused", why->text);
         return;
     }
-    foreign_layers(&filter, &h);
+    header_take_layers(&h, &filter);
     const struct layer *layer = &filter.layer[0];
     const struct shape shape = layer->kind->shape(layer);
     const uint64_t n = plan->n != 0 ? plan->n : layer->n_design;

@@ -5,58 +5,10 @@
 #include <sys/mman.h>
 
 #include "base/sig.h"
-#include "keys/digest.h"
-#include "keys/encode.h"
 #include "keys/prep.h"
 #include "store/chain.h"
 #include "store/header.h"
 #include "store/layers.h"
-
-_Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file holds them all");
-
-static void take_over(const struct layout_filter *filter, struct key_rule *rule)
-{
-    rule->hash = filter->hash;
-    rule->seed.number = filter->seed;
-    rule->prep &= ~(uint32_t)PREP_ENCODING;
-    rule->prep |= filter->encoding << PREP_ENCODING_SHIFT;
-}
-
-bool foreign_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err)
-{
-    take_over(filter, rule);
-    return filter->encoding == ENCODE_NONE || prep_digest(rule->prep) == DIGEST_NONE ||
-           fail(err, "--digest: the layout takes keys of encoding %s, which digests cannot be",
-                encoding_by_id(filter->encoding)->name);
-}
-
-void foreign_layers(const struct layout_filter *filter, struct header *h)
-{
-    h->policy = filter->n_design == 0 ? POLICY_GROW : POLICY_FIXED;
-    h->n_design = filter->n_design;
-    h->fpr_design = filter->fpr_design;
-    if (filter->assumed)
-        h->compat |= COMPAT_ASSUMED;
-    h->n_layers = filter->n_layers;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        h->layers[i] = filter->layer[i];
-        h->layers[i].id = i + 1;
-        if (format_grows(h))
-            h->layers[i].generation = i + 1;
-    }
-    if (format_grows(h))
-        h->layers[h->n_layers - 1].since = h->created;
-    format_place(h);
-}
-
-void foreign_header(const struct layout_filter *filter, const struct key_rule *rule,
-                    bool reproducible, struct header *h)
-{
-    struct key_rule own = *rule;
-    take_over(filter, &own);
-    header_begin(h, &own, reproducible);
-    foreign_layers(filter, h);
-}
 
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err)
 {

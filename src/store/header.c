@@ -8,9 +8,13 @@
 
 #include "base/disk.h"
 #include "base/num.h"
+#include "keys/digest.h"
+#include "keys/encode.h"
+#include "keys/prep.h"
 #include "store/chain.h"
-#include "store/foreign.h"
 #include "store/format.h"
+
+_Static_assert((int)LAYOUT_LAYERS == (int)FORMAT_MAX_LAYERS, "a filter file holds them all");
 
 /* ---- Plans. */
 
@@ -244,7 +248,7 @@ bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
     struct err ignored;
     if (!design_layout(d, CHAIN_FIRST, &filter, err) && !design_layout(d, 1, &filter, &ignored))
         return false;
-    return foreign_rule(&filter, rule, err);
+    return header_take_rule(&filter, rule, err);
 }
 
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err)
@@ -365,13 +369,59 @@ static bool design_single(struct header *h, const struct design *d, uint64_t n, 
     return true;
 }
 
+/* ---- Layouts of other programs. */
+
+static void take_hash(const struct layout_filter *filter, struct key_rule *rule)
+{
+    rule->hash = filter->hash;
+    rule->seed.number = filter->seed;
+    rule->prep &= ~(uint32_t)PREP_ENCODING;
+    rule->prep |= filter->encoding << PREP_ENCODING_SHIFT;
+}
+
+bool header_take_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err)
+{
+    take_hash(filter, rule);
+    return filter->encoding == ENCODE_NONE || prep_digest(rule->prep) == DIGEST_NONE ||
+           fail(err, "--digest: the layout takes keys of encoding %s, which digests cannot be",
+                encoding_by_id(filter->encoding)->name);
+}
+
+void header_take_layers(struct header *h, const struct layout_filter *filter)
+{
+    h->policy = filter->n_design == 0 ? POLICY_GROW : POLICY_FIXED;
+    h->n_design = filter->n_design;
+    h->fpr_design = filter->fpr_design;
+    if (filter->assumed)
+        h->compat |= COMPAT_ASSUMED;
+    h->n_layers = filter->n_layers;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        h->layers[i] = filter->layer[i];
+        h->layers[i].id = i + 1;
+        if (format_grows(h))
+            h->layers[i].generation = i + 1;
+    }
+    if (format_grows(h))
+        h->layers[h->n_layers - 1].since = h->created;
+    format_place(h);
+}
+
+void header_begin_foreign(struct header *h, const struct layout_filter *filter,
+                          const struct key_rule *rule, bool reproducible)
+{
+    struct key_rule own = *rule;
+    take_hash(filter, &own);
+    header_begin(h, &own, reproducible);
+    header_take_layers(h, filter);
+}
+
 bool header_design(struct header *h, const struct design *d, uint64_t n, struct err *err)
 {
     if (d->layout != NULL) {
         struct layout_filter filter;
         if (!design_layout(d, n, &filter, err))
             return false;
-        foreign_layers(&filter, h);
+        header_take_layers(h, &filter);
         return true;
     }
     bool chain = d->like == NULL && (d->grow || d->generations > 0);

@@ -91,6 +91,18 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
 /* The same for the keys of another filter. */
 void header_begin_like(struct header *h, const struct header *other, bool reproducible);
 
+/* The same for a filter of another program, with its layers. The rule gives the preparation of
+ * keys; hash, seed and encoding are the layout's. Counters are those of an empty filter. */
+void header_begin_foreign(struct header *h, const struct layout_filter *filter,
+                          const struct key_rule *rule, bool reproducible);
+
+/* Sets the rule's hash, seed and key encoding to the layout's; the rest of the preparation stays.
+ * Fails if the rule asks for digests and the layout has an encoding. */
+bool header_take_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err);
+
+/* Sets the header's layers, policy, capacity and rate to the filter's, and places the layers. */
+void header_take_layers(struct header *h, const struct layout_filter *filter);
+
 /* To be called for each further filter whose keys go into the new one. The key length stays known
  * only if it is the same in all. */
 void header_join_keys(struct header *h, const struct header *other);

@@ -27,32 +27,13 @@
 #include "kind/layout.h"
 #include "store/format.h"
 #include "store/layers.h"
+#include "store/writer.h"
 
 struct filter;
 
 enum store_mode {
     STORE_READ,
     STORE_WRITE, /* refuses filters to which no keys can be added */
-};
-
-enum add_result {
-    ADD_OK,
-    ADD_FULL, /* key *done and those after it were not added; *err has the reason */
-    ADD_FAILED,
-};
-
-struct add_options {
-    unsigned threads;
-    double max_fpr;  /* refuse keys that would exceed this FPR; 0: no limit */
-    bool rotate;     /* rotate a ring whose newest generation is full */
-    bool may_repeat; /* the caller does not rely on which keys were new */
-};
-
-/* The state of adding since store_add_begin. */
-struct add_state {
-    uint64_t n_new;    /* keys added that were not reported present */
-    double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
-    char warning[512]; /* a warning from the last call; empty: none */
 };
 
 /* What is known of a store without reading its bits. */

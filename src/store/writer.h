@@ -21,7 +21,26 @@
 #include "keys/batch.h"
 #include "keys/hash.h"
 #include "store/layers.h"
-#include "store/store.h"
+
+enum add_result {
+    ADD_OK,
+    ADD_FULL, /* key *done and those after it were not added; *err has the reason */
+    ADD_FAILED,
+};
+
+struct add_options {
+    unsigned threads;
+    double max_fpr;  /* refuse keys that would exceed this FPR; 0: no limit */
+    bool rotate;     /* rotate a ring whose newest generation is full */
+    bool may_repeat; /* the caller does not rely on which keys were new */
+};
+
+/* The state of adding since writer_begin. */
+struct add_state {
+    uint64_t n_new;    /* keys added that were not reported present */
+    double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
+    char warning[512]; /* a warning from the last call; empty: none */
+};
 
 /* Where the layers are. The writer works on layers and counters directly, and calls `ops` for
  * locking, checksums and new layers. */

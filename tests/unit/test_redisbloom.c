@@ -16,6 +16,7 @@
 #include "store/chain.h"
 #include "store/filter_build.h"
 #include "store/foreign.h"
+#include "store/header.h"
 #include "store/repair.h"
 #include "store/session.h"
 #include "store/store.h"
@@ -140,7 +141,7 @@ static struct store *make_store(const struct layout_filter *filter, bool in_file
     struct err err;
     struct header h;
     const struct key_rule rule = {0};
-    foreign_header(filter, &rule, true, &h);
+    header_begin_foreign(&h, filter, &rule, true);
     if (in_file) {
         scratchdir_clear();
         MUST(filter_build_empty_file("s.seen", &h, &err));

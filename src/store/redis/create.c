@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "store/foreign.h"
 #include "store/header.h"
 #include "store/redis/module.h"
 #include "store/redis/place.h"
@@ -119,7 +118,7 @@ static bool check_lengths(const struct redis *r, struct err *err)
 static void describe(struct redis *r)
 {
     const struct key_rule rule = {0};
-    foreign_header(&r->creation->filter, &rule, true, &r->header);
+    header_begin_foreign(&r->header, &r->creation->filter, &rule, true);
 }
 
 /* For bitmaps, which may be several shards. */

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/sig.h"
 #include "store/chain.h"
-#include "store/foreign.h"
+#include "store/header.h"
 #include "store/layers.h"
 #include "store/redis/temporary.h"
 
@@ -114,7 +114,7 @@ static void adopt(struct redis *r, const struct layout_filter *filter)
 {
     const struct key_rule rule = {0};
     struct header *h = &r->header;
-    foreign_header(filter, &rule, true, h);
+    header_begin_foreign(h, filter, &rule, true);
     h->file_len = h->layers[0].kind->layout->file_len(filter);
     h->counters.keys_added = filter->n_added;
     r->latest = *filter;

@@ -9,7 +9,7 @@
 
 #include "kind/classic/classic.h"
 #include "redis/password.h"
-#include "store/foreign.h"
+#include "store/header.h"
 
 /* ---- The configuration of a filter. */
 
@@ -428,7 +428,7 @@ bool redis_settle(struct redis *r, struct err *err)
     if (!layout->read(&spec[last], &empty, &filter, bits, &why) ||
         !filter.layer[0].kind->check(&filter.layer[0], &why))
         return redis_unfit(r, err, why.text);
-    foreign_header(&filter, &rule, true, &r->header);
+    header_begin_foreign(&r->header, &filter, &rule, true);
     struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
     r->m = shape.m;
     r->k = shape.k;
