@@ -68,9 +68,9 @@ PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 #     seeded       takes another SEED, and more CASES
 tagged = $(shell grep -lE '^[/ *\#]*tags:.* $(1)\>' /dev/null $(2))
 
-# Without hiredis, no store in Redis can be opened (store/store.c).
+# Without hiredis, no store in Redis can be opened (store/redis/servers.c).
 ifneq ($(WITH_HIREDIS),yes)
-ABSENT := src/redis/conn.c src/redis/cluster.c src/store/redis/%.c $(call tagged,redis,$(wildcard tests/unit/*.c))
+ABSENT := src/redis/conn.c src/redis/cluster.c $(filter-out %/servers.c,$(wildcard src/store/redis/*.c)) $(call tagged,redis,$(wildcard tests/unit/*.c))
 endif
 SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)

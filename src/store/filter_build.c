@@ -14,7 +14,6 @@
 #include "store/chain.h"
 #include "store/combine.h"
 #include "store/header.h"
-#include "store/store.h"
 
 /* The most memory that a thread uses besides that for keys: two chunks of input and a batch; or,
  * after the input, the part of the filter that it builds. */
@@ -256,11 +255,11 @@ static bool write_built(struct filter_build *b, struct err *err)
 /* ---- In input order. */
 
 /* Makes the filter that the header describes in memory. */
-static bool open_store(struct filter_build *b, struct err *err)
+static bool open_memory(struct filter_build *b, struct err *err)
 {
     const struct add_options options = {.threads = b->threads};
-    b->store = memory_open(&b->header, err);
-    return b->store != NULL && store_add_begin(b->store, &options, err);
+    b->filter = memory_new(&b->header, err);
+    return b->filter != NULL && memory_add_begin(b->filter, &options, &b->state, err);
 }
 
 /* A 64-bit hash of all lanes. A lane alone may have fewer bits. */
@@ -281,7 +280,7 @@ static bool to_scratch(struct filter_build *b, const void *data, size_t len, str
 /* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
 static bool is_counting(const struct filter_build *b)
 {
-    return b->store == NULL || b->exact || b->n_put <= COUNTED;
+    return b->filter == NULL || b->exact || b->n_put <= COUNTED;
 }
 
 static bool put_joined(struct filter_build *b, struct hashes hashes, const uint64_t *known,
@@ -335,8 +334,8 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
     b->n_put += n - bits_count(known, n);
     if (is_counting(b) && !put_joined(b, hashes, known, n, err))
         return false;
-    return b->store != NULL ? store_add(b->store, hashes, known, n, done, err) == ADD_OK
-                            : keep(b, hashes, known, n, err);
+    return b->filter != NULL ? memory_add(b->filter, hashes, known, n, done, err) == ADD_OK
+                             : keep(b, hashes, known, n, err);
 }
 
 static bool from_scratch(const struct filter_build *b, void *data, size_t len, uint64_t at,
@@ -362,8 +361,8 @@ static bool add_some(struct filter_build *b, uint64_t at, uint64_t n, struct err
             if (!from_scratch(b, lane[l], some * sizeof(uint64_t),
                               at + (words_for(n) + l * n + i) * sizeof(uint64_t), err))
                 return false;
-        if (store_add(b->store, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, some, &done,
-                      err) != ADD_OK)
+        if (memory_add(b->filter, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, some, &done,
+                       err) != ADD_OK)
             return false;
     }
     return true;
@@ -385,26 +384,27 @@ static bool add_waiting(struct filter_build *b, struct err *err)
 
 static bool write_layers(struct filter_build *b, struct err *err)
 {
-    struct facts facts;
-    store_describe(b->store, &facts);
-    b->header = *facts.layers.header;
+    const struct layers layers = memory_layers(b->filter);
+    struct census each[FORMAT_MAX_LAYERS];
+    b->header = *layers.header;
     if (!header_reserve(&b->header, b->file, err))
         return false;
     for (unsigned i = 0; i < b->header.n_layers; i++) {
         const struct target target = header_target(&b->header, i, b->file->fd, b->name, b->threads);
         if (b->reproducible)
             b->header.layers[i].since = 0;
-        if (!target_write_all(&target, facts.layers.data[i], err))
+        if (!target_write_all(&target, layers.data[i], err))
             return false;
     }
-    return store_census(b->store, b->threads, NULL, &b->census, err);
+    memory_census(b->filter, b->threads, each, &b->census);
+    return true;
 }
 
 static bool write_added(struct filter_build *b, struct err *err)
 {
     if ((is_counting(b) && !count_keys(b, err)) ||
-        (b->store == NULL &&
-         !(make_header(b, b->n_distinct, err) && open_store(b, err) && add_waiting(b, err))) ||
+        (b->filter == NULL &&
+         !(make_header(b, b->n_distinct, err) && open_memory(b, err) && add_waiting(b, err))) ||
         !write_layers(b, err))
         return false;
     if (!newest(b)->kind->layout->counts)
@@ -421,7 +421,7 @@ bool filter_build_begin(struct filter_build *b, struct err *err)
     if (!limit_memory(b, err))
         return false;
     bool opens = filter_build_in_order(b) && design_is_sized(b->design) && !b->forecast;
-    return (!opens || open_store(b, err)) && get_keyset(b, err);
+    return (!opens || open_memory(b, err)) && get_keyset(b, err);
 }
 
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
@@ -454,7 +454,7 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
 void filter_build_free(struct filter_build *b)
 {
     keyset_free(b->keys);
-    store_close(b->store);
+    memory_free(b->filter);
     if (b->waiting_len > 0)
         close(b->waiting);
 }

@@ -35,7 +35,7 @@
 #include "store/format.h"
 #include "store/header.h"
 #include "store/newfile.h"
-#include "store/store.h"
+#include "write/memory.h"
 
 struct filter_build {
     const struct design *design;
@@ -59,7 +59,8 @@ struct filter_build {
     struct keyset *keys;
     uint64_t n_put, n_distinct;
     /* For a layout. The keyset only counts its keys. */
-    struct store *store;  /* in memory; NULL: its size is not known yet */
+    struct memory *filter; /* NULL: its size is not known yet */
+    struct add_state state;
     int waiting;          /* scratch file of the hashes that wait for it */
     uint64_t waiting_len; /* in bytes; 0: there is no such file */
 };

@@ -5,45 +5,21 @@
 
 #include "base/disk.h"
 #include "store/filter.h"
-#include "store/redis/redis.h"
 
-/* Without hiredis, store/redis is not built. */
-#ifdef SEEN_HIREDIS
-#define REDIS redis_open, redis_prepare, redis_pull, redis_push
-#else
-#define REDIS NULL, NULL, NULL, NULL
-#endif
+static const struct store_place files = {"", file_open, file_prepare, NULL, NULL};
 
-/* The prefix of a name tells the kind of store. Every other name is a file's. */
-static const struct place {
-    const char *prefix;
-    struct store *(*open)(const char *name, enum store_mode mode,
-                          const struct open_options *options, struct err *err);
-    struct store *(*prepare)(const char *name, const struct store_plan *plan,
-                             const struct open_options *options, enum store_there *there,
-                             struct err *err);
-    /* Not for files. */
-    bool (*pull)(const char *name, const struct open_options *options, struct layout_filter *filter,
-                 struct layout_bits *bits, struct err *err);
-    bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
-                 const struct store_push *options, struct err *err);
-} places[] = {{"redis://", REDIS},
-              {"rediss://", REDIS},
-              {"redis+unix://", REDIS},
-              {"", file_open, file_prepare, NULL, NULL}};
-
-static const struct place *place_of(const char *name)
+static const struct store_place *place_of(const char *name)
 {
-    const struct place *place = places;
-    while (strncasecmp(name, place->prefix, strlen(place->prefix)) != 0)
-        place++;
-    return place;
+    for (const struct store_place *place = store_servers; place->prefix != NULL; place++)
+        if (strncasecmp(name, place->prefix, strlen(place->prefix)) == 0)
+            return place;
+    return &files;
 }
 
 /* The same; NULL: this program cannot open such stores. */
-static const struct place *built_place(const char *name, struct err *err)
+static const struct store_place *built_place(const char *name, struct err *err)
 {
-    const struct place *place = place_of(name);
+    const struct store_place *place = place_of(name);
     if (place->open != NULL)
         return place;
     fail(err,
@@ -56,7 +32,7 @@ static const struct place *built_place(const char *name, struct err *err)
 struct store *store_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err)
 {
-    const struct place *place = built_place(name, err);
+    const struct store_place *place = built_place(name, err);
     return place != NULL ? place->open(name, mode, options, err) : NULL;
 }
 
@@ -64,14 +40,14 @@ struct store *store_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err)
 {
-    const struct place *place = built_place(name, err);
+    const struct store_place *place = built_place(name, err);
     return place != NULL ? place->prepare(name, plan, options, there, err) : NULL;
 }
 
 /* The same; NULL also for files. */
-static const struct place *server_place(const char *name, struct err *err)
+static const struct store_place *server_place(const char *name, struct err *err)
 {
-    const struct place *place = built_place(name, err);
+    const struct store_place *place = built_place(name, err);
     if (place == NULL || place->pull != NULL)
         return place;
     fail(err, "'%.1000s' is not an address in Redis", name);
@@ -81,14 +57,14 @@ static const struct place *server_place(const char *name, struct err *err)
 bool store_pull(const char *name, const struct open_options *options, struct layout_filter *filter,
                 struct layout_bits *bits, struct err *err)
 {
-    const struct place *place = server_place(name, err);
+    const struct store_place *place = server_place(name, err);
     return place != NULL && place->pull(name, options, filter, bits, err);
 }
 
 bool store_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
                 const struct store_push *options, struct err *err)
 {
-    const struct place *place = server_place(name, err);
+    const struct store_place *place = server_place(name, err);
     return place != NULL && place->push(name, filter, data, options, err);
 }
 

@@ -12,7 +12,7 @@
  *     store_add_end(s, sync, &err);
  *
  * To add a new kind of store, implement one `struct store_ops` and add its name prefix to the list
- * in store.c.
+ * store_servers.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -284,6 +284,24 @@ static inline bool store_add_end(struct store *s, bool sync, struct err *err)
     return s->ops->add_end == NULL || s->ops->add_end(s, sync, err);
 }
 
+/* ---- For store.c: where stores are that are not files. The prefix of a name tells. */
+struct store_place {
+    const char *prefix;
+    /* NULL, as all others then: this program was built without them. */
+    struct store *(*open)(const char *name, enum store_mode mode,
+                          const struct open_options *options, struct err *err);
+    struct store *(*prepare)(const char *name, const struct store_plan *plan,
+                             const struct open_options *options, enum store_there *there,
+                             struct err *err);
+    bool (*pull)(const char *name, const struct open_options *options, struct layout_filter *filter,
+                 struct layout_bits *bits, struct err *err);
+    bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                 const struct store_push *options, struct err *err);
+};
+
+/* The last one has no prefix. Defined above the stores, where the servers' own code is. */
+extern const struct store_place store_servers[];
+
 /* ---- For store.c: the same for the file at `path`, which must outlive the store. */
 struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
                         struct err *err);
@@ -291,9 +309,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
                            const struct open_options *ignored, enum store_there *there,
                            struct err *err);
 
-/* ---- A filter that lives in the memory of this process and ends with it. */
-
-/* Makes an empty filter with this header. NULL: see err. */
+/* Makes an empty filter with this header in memory (write/memory.h). NULL: see err. */
 struct store *memory_open(const struct header *h, struct err *err);
 
 /* For tests: closes the newest layer and begins another, as a full layer makes a writer do. */

@@ -21,7 +21,7 @@
 
 #include "store/store.h"
 
-/* What store.c calls; see store.h. */
+/* What store.c calls through store_servers; see store.h. */
 struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err);
 struct store *redis_prepare(const char *name, const struct store_plan *plan,
