@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/disk.h"
+#include "base/num.h"
 #include "base/output.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -797,8 +798,8 @@ bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
             return true;
         if (!filter_changed(f))
             return filter_check_intact(f, err) &&
-                   fail(err, "'%s' is damaged in %" PRIu64 " pages; 'seen verify' names them",
-                        f->path, damaged);
+                   fail(err, "'%s' is damaged in %" PRIu64 " page%s; 'seen verify' names %s",
+                        f->path, damaged, num_plural(damaged), damaged == 1 ? "it" : "them");
         if (!filter_reload(f, err))
             return false;
     }

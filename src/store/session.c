@@ -381,7 +381,7 @@ static bool relock(struct session *s, struct err *err)
 
 static void unlock(struct session *s)
 {
-    lock_try(s->filter->fd, F_UNLCK, LOCK_TURN);
+    s->stuck |= !lock_try(s->filter->fd, F_UNLCK, LOCK_TURN);
     s->locked = false;
 }
 
@@ -717,5 +717,7 @@ bool session_end(struct session *s, bool sync, struct err *err)
     bool named = !s->acted || check_name(s, &why);
     if (!leave(s, sync, err))
         return false;
+    if (s->stuck)
+        return fail(err, "cannot unlock '%s'", s->filter->path);
     return named || fail(err, "%s", why.text);
 }

@@ -484,8 +484,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen create --foldable -n 1M f.seen <(seq 20000)
     poke f.seen $(($(size f.seen) - 4096)) 0123456789
     before=$(digest f.seen)
-    refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" seen shrink f.seen
-    refuses "seen: 'f.seen' is damaged in 1 pages; 'seen verify' names them" \
+    refuses "seen: 'f.seen' is damaged in 1 page; 'seen verify' names it" seen shrink f.seen
+    refuses "seen: 'f.seen' is damaged in 1 page; 'seen verify' names it" \
         seen shrink -o g.seen f.seen
     [ "$(digest f.seen)" = "$before" ]
     [ ! -e g.seen ]
