@@ -57,8 +57,8 @@ make_keys() { seq 2 "$1" | xargs printf '%08x\n'; echo 01; }
 
 @test "few keys fill two lines and more than double the FPR, but not under a secret" {
     make_keys 20000 >keys
-    seen create -x -n 20k -p 1e-3 public.seen keys
-    seen create -x -n 20k -p 1e-3 --secret s --new-secret secret.seen keys
+    seen create --fixed -x -n 20k -p 1e-3 public.seen keys
+    seen create --fixed -x -n 20k -p 1e-3 --secret s --new-secret secret.seen keys
     before=$(figure public.seen .fpr_current)
     attack fill public.seen 2 "$SEED" >crafted
     n=$(wc -l <crafted)

@@ -31,8 +31,8 @@ TITLE = "intervals, rates and lost keys that are printed are true, however a fil
 # The options of two equal files, those of one of another size, the capacity, the rate to which shrink
 # goes, and the layout if it is another program's.
 KINDS = {
-    "bloom": ("-n 3000 -p 0.01 --foldable", "-n 5000 -p 0.01", 3000, 0.9, None),
-    "bloom2": ("-n 1000 -p 1e-6 --foldable", "-n 5000 -p 1e-6", 1000, 0.9, None),
+    "bloom": ("--fixed -n 3000 -p 0.01 --foldable", "--fixed -n 5000 -p 0.01", 3000, 0.9, None),
+    "bloom2": ("--fixed -n 1000 -p 1e-6 --foldable", "--fixed -n 5000 -p 1e-6", 1000, 0.9, None),
     "guava": ("--layout guava -n 300 -p 1e-4", "--layout guava -n 500 -p 0.01", 300, None, "guava"),
     "gozero": ("--layout gozero -n 100 -p 0.01", "--layout gozero -n 500 -p 0.01", 100, None, None),
     "counted": ("--counted -n 300 -p 0.1", "--counted -n 300 -p 0.01", 300, 0.2, None),
@@ -79,14 +79,16 @@ def pair(s, base, kind, loads):
     s.lines.append("rm -f *")
     for name, made in ("a", options), ("b", options), ("c", other):
         s.seen("create --empty %s %s" % (made, name))
+    # However full they are.
+    add = "add -j1 " if kind == "counted" else "add -j1 --max-fpr 0.999999999999 "
     had = 0
     for load in loads:
         n = max(1, math.ceil(load * capacity / 2))
         in_a = numbers(base, (A + had, A + n), (BOTH + had, BOTH + n))
         in_b = numbers(base, (B + had, B + n), (BOTH + had, BOTH + n))
-        s.seen("add -j1 a", in_a)
-        s.seen("add -j1 b", in_b)
-        s.seen("add -j1 c", in_b)
+        s.seen(add + "a", in_a)
+        s.seen(add + "b", in_b)
+        s.seen(add + "c", in_b)
         files = {"a": ("made", 2 * n)}
         for name, way, truth, command in (
                 ("u", "merged", 3 * n, "merge -j1 --force -o u a b"),
@@ -120,7 +122,7 @@ def pair(s, base, kind, loads):
 
 
 def grown(s, base):
-    s.seen("create --empty --grow -n 100 -p 0.3 g")
+    s.seen("create --empty -n 100 -p 0.3 g")
     had = 0
     for n in GROWN:
         s.say("lost", n - had)
