@@ -141,15 +141,6 @@ struct layout_redis {
                       struct layout_spec *out, struct err *err);
 };
 
-/* A filter in the Bloom module of a Redis server (BF.RESERVE). File 0 of the layout is the header
- * of BF.SCANDUMP, file 1 its bits. `read` also accepts the header alone, with data[1] NULL; then it
- * does not set `bits`. */
-struct layout_module {
-    /* The arguments of BF.RESERVE that make such a filter. *expansion is 0 for NONSCALING. */
-    void (*reserve)(const struct layout_filter *filter, double *error, uint64_t *capacity,
-                    uint32_t *expansion);
-};
-
 /* Members are required unless they say what NULL means. */
 struct layout {
     const char *summary;               /* one line for help: the program that makes these filters */
@@ -225,8 +216,12 @@ struct layout {
     /* NULL: the bits are not stored as a Redis string. */
     const struct layout_redis *redis;
 
-    /* NULL: no Redis module stores it. */
-    const struct layout_module *module;
+    /* The arguments of BF.RESERVE that make such a filter in the Bloom module of a Redis server.
+     * *expansion is 0 for NONSCALING. File 0 of such a layout is the header of BF.SCANDUMP, file 1
+     * its bits; `read` also accepts the header alone, with data[1] NULL, and then does not set
+     * `bits`. NULL: the module does not know the layout. */
+    void (*reserve)(const struct layout_filter *filter, double *error, uint64_t *capacity,
+                    uint32_t *expansion);
 
     /* The number of positions that can occur, of m. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);

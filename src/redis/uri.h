@@ -10,7 +10,7 @@
  * NUL.
  *
  *     struct uri uri;
- *     if (disk_is_address(name) && uri_parse(name, &uri, &err)) { ... uri_free(&uri); }
+ *     if (uri_parse(name, &uri, &err)) { ... uri_free(&uri); }
  */
 #ifndef REDIS_URI_H
 #define REDIS_URI_H

@@ -81,6 +81,11 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     bash script
     cmp pwned.seen first
     rm pwned.seen
+    # 7z fails behind most of the list.
+    echo 'exit 2' >>bin/7z
+    run -2 bash script
+    [ ! -e pwned.seen ]
+    rm new.seen
     # In a file for each prefix, some of them named otherwise.
     mkdir hashes 'hashes/a b'
     while IFS= read -r line; do
@@ -92,6 +97,24 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     here "$title" 4
     bash script
     cmp pwned.seen first
+    # The same, compressed; and one that is cut.
+    rm -r pwned.seen hashes
+    mkdir hashes
+    while IFS= read -r line; do
+        printf '%s\r\n' "${line:5}" | gzip >"hashes/${line:0:5}.gz"
+    done <whole
+    here "$title" 5
+    bash script
+    cmp pwned.seen first
+    rm pwned.seen
+    truncate -s -5 "$(find hashes -name '*.gz' | sort | tail -n 1)"
+    run -1 bash script
+    [ ! -e pwned.seen ]
+    # Those that were seen ten times.
+    awk -F: 'NR == 1 { print $1 ":10\r"; next } { print $1 ":9\r" }' whole >list.txt
+    here "$title" 6
+    bash script
+    [ "$(printf '%s\n' dragon letmein 'pass wörd' 123456 | seen query -c often.seen)" = 1 ]
     # The example of a line is one.
     recipe_script "$title" 1
     seen create -p 1e-6 --digest sha1 --digested -d: -f1 line.seen script

@@ -50,6 +50,10 @@ quoted_table()
     quoted_table
     recipe 'Tables with quotes' 2
     cmp new.csv want.csv
+    # A short row has no key, and is not in the way.
+    printf 'id,name\n1\n2,Bob\n' >users.csv
+    recipe 'Tables with quotes' 2
+    printf 'id,name\n1\n2,Bob\n' | cmp new.csv -
     # Bytes that are no UTF-8 stay what they are.
     printf 'id,name\n\n1,\377\n2,a\xc3\xa9\n' >users.csv
     quiet seen add known.seen -k $'a\xc3\xa9'
@@ -64,10 +68,34 @@ quoted_table()
     jq -c . log.json | sed -n '1,2p;4p' | cmp new.json -
     recipe 'JSON Lines' 2 >new.json
     [ ! -s new.json ]
-    # A URL may contain anything, and an object that has none is one of those.
-    printf '%s\n' '{"url":"a\tb","n":1}' '{"url":"a\\tb"}' '{"url":"a\tb"}' '{}' '{"n":2}' >crawl.jsonl
+    # Objects without one of the two are kept.
+    printf '%s\n' '{"n":1}' '{"n":2}' '{"user":"a","n":3}' '{"user":"a","host":null,"n":4}' >log.json
+    recipe 'JSON Lines' 2 | cmp log.json -
+    # A URL may contain anything; objects that have none are kept.
+    printf '%s\n' '{"url":"a\tb","n":1}' '{"url":"a\\tb"}' '{"url":"a\tb"}' '{}' '{"n":2}' \
+        '{"url":null,"n":3}' '{"n":2}' >crawl.jsonl
     recipe 'JSON Lines' 1 >new.json
-    sed '3d;5d' crawl.jsonl | cmp new.json -
+    sed '3d;7d' crawl.jsonl | cmp new.json -
+    # The end of jq is told from the end of its data.
+    printf '%s\n' '{"url":"c"}' '{"url' '{"url":"d"}' >crawl.jsonl
+    run ! recipe 'JSON Lines' 1
+}
+
+@test "one URL in several spellings" {
+    printf '%s\n' http://Example.org HTTP://example.org:80/ http://example.org/#top http://example.org/a \
+        https://example.org:443/a http://example.org:443/a http://example.org/A 'http://[bad' '' x >found
+    recipe 'One URL in several spellings' 1 >new
+    sed '2d;3d' found | cmp new -
+    recipe 'One URL in several spellings' 1 >new
+    [ ! -s new ]
+}
+
+@test "a host and the domains above it" {
+    printf '%s\n' example.org ads.example.com net >domains.txt
+    printf '%s\n' example.org www.Example.org myexample.org example.com ads.example.com a.b.ads.example.com '' x.net \
+        org >hosts.txt
+    recipe 'A host and the domains above it' 1 >listed
+    sed -n '1,2p;5,6p;8p' hosts.txt | cmp listed -
 }
 
 @test "the ten most frequent keys" {
@@ -193,7 +221,7 @@ for line in sys.stdin.buffer:
 @test "a nightly rebuild under a service" {
     local title='A nightly rebuild under a service'
     start_server
-    printf '#!/bin/sh\ncat ids.gz\n' >bin/curl
+    printf '#!/bin/sh\n[ -e ids.gz ]\n' >bin/curl
     chmod +x bin/curl
     redis a SETBIT shop:seen 7 1
     redis a EXPIRE shop:seen 10000
@@ -208,6 +236,10 @@ for line in sys.stdin.buffer:
     # A list that is too short changes nothing.
     seq 10 | gzip >ids.gz
     run -2 on_server "$title" 1
+    redis a -D '' --raw GET shop:seen | cmp - got
+    # Nor does one that is not there.
+    rm ids.gz
+    run -1 on_server "$title" 1
     redis a -D '' --raw GET shop:seen | cmp - got
     [ "$(redis a DBSIZE)" = 1 ]
 }
@@ -390,8 +422,11 @@ as_cron()
 @test "crontab lines run with the environment that cron gives" {
     mkdir -p bin srv prometheus/node-exporter
     ln -s "$SEEN" bin/seen
-    printf '#!/bin/sh\nseq 1000 | gzip\n' >bin/curl
+    # Ends with the status of a transfer that broke off, if asked to.
+    printf '#!/bin/sh\nseq ${LIST:-1000} | gzip >list.gz; exit $BROKEN\n' >bin/curl
     chmod +x bin/curl
+    mkdir curl
+    ln -s ../bin/curl curl/curl
     for page in README.md man/seen.7 man/seen-create.1; do
         echo "$page"
         rm -rf srv/*
@@ -408,7 +443,7 @@ as_cron()
         grep -q ' seen ' tab
         # Each page says where seen is before it uses it; without that, the job fails.
         [[ $(head -n 1 tab) == PATH=* ]]
-        run -127 as_cron <(grep -v ^PATH tab | grep -m 1 -E '\*  seen|\| seen')
+        run -127 as_cron <(echo "PATH=$PWD/curl:/usr/bin:/bin"; grep -m 1 -E '\*  seen|curl' tab)
         as_cron tab
         if grep -q rotate tab; then
             seen stats --json srv/week.seen | jq -e '[.layers[].generation] | max == 9'
@@ -421,6 +456,10 @@ as_cron()
         fi
         if grep -q list.seen tab; then
             [ "$(seq 1000 | seen query -c srv/list.seen)" = 1000 ]
+            cp srv/list.seen before
+            { grep ^PATH tab; echo "0 4 * * *  export LIST=1010 BROKEN=18; $(grep -m 1 curl tab | cut -d ' ' -f 7-)"; } >broken
+            run -18 as_cron broken
+            cmp srv/list.seen before
         fi
     done
 }

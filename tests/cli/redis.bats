@@ -589,9 +589,9 @@ has 2500" seen export f.seen -o "$name"
 
 @test "commands for files say how a file is made of a filter in Redis" {
     for command in verify rotate; do
-        refuses "seen: 'redis://a/b' is in Redis: 'seen import' makes a file of it" \
+        refuses "seen: 'redis://a/b' is an address: 'seen import' makes a file of a filter in Redis" \
             seen $command redis://a/b
     done
-    refuses "seen: 'redis://a/b' would be in Redis: 'seen export' writes a filter there" \
+    refuses "seen: 'redis://a/b' is an address: 'seen export' writes a filter into Redis" \
         seen create redis://a/b -n 5
 }

@@ -290,8 +290,6 @@ static void reserve(const struct layout_filter *filter, double *error, uint64_t 
     *expansion = scales ? kept.growth : 0;
 }
 
-static const struct layout_module module = {reserve};
-
 /* A header that is being read. */
 struct chain {
     const uint8_t *link; /* the first */
@@ -565,7 +563,7 @@ static const struct layout layout = {
     .positions = positions,
     .dependent = true,
     .counts = true,
-    .module = &module,
+    .reserve = reserve,
 };
 
 static const struct kind_growth growth = {next, check_add};

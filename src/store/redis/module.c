@@ -27,7 +27,7 @@ bool module_is_meant(const struct redis *r)
     struct layout_spec spec;
     struct err ignored;
     return r->uri.layout != NULL && layout_parse(r->uri.layout, &spec, &ignored) &&
-           spec.kind->layout->module != NULL;
+           spec.kind->layout->reserve != NULL;
 }
 
 static bool says(const struct reply *reply, const char *text)
@@ -456,7 +456,7 @@ bool module_create(struct redis *r, const struct layout_filter *filter, bool *ma
     *made = false;
     if (!is_one_key(r, err))
         return false;
-    filter->layer[0].kind->layout->module->reserve(filter, &error, &capacity, &expansion);
+    filter->layer[0].kind->layout->reserve(filter, &error, &capacity, &expansion);
     snprintf(text, sizeof text, "%.17g", error);
     requests_clear(&r->rq);
     redis_command(r, r->shard, expansion != 0 ? 6 : 5, "BF.RESERVE");

@@ -1,6 +1,6 @@
 /*
  * Private to this folder: filters of the Bloom module of a Redis server (RedisBloom), in layouts
- * with layout->module. The module hashes the keys and grows the filter; it is sent the keys
+ * with layout->reserve. The module hashes the keys and grows the filter; it is sent the keys
  * themselves.
  *
  *     BF.SCANDUMP key 0                     returns the layout's header, some 100 bytes

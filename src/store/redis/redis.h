@@ -11,7 +11,7 @@
  * caller does not rely on which keys were new, the batch is sent again. A key is acknowledged when
  * the server has replied; whether the server loses it later depends on the server.
  *
- * Filters of the Bloom module of a server (layout->module) are queried and added to in the same
+ * Filters of the Bloom module of a server (layout->reserve) are queried and added to in the same
  * way.
  *
  * Whole filters are copied in chunks (redis_pull, redis_push).

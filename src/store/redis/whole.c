@@ -194,7 +194,7 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
 {
     const struct kind *kind = filter->layer[0].kind;
     struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
-    bool module = kind->layout->module != NULL;
+    bool module = kind->layout->reserve != NULL;
     if (kind->layout->redis == NULL && !module)
         return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
     p.r = redis_connect(name, &options->open, err);
