@@ -423,6 +423,7 @@ as_cron()
     mkdir -p bin srv prometheus/node-exporter
     ln -s "$SEEN" bin/seen
     # Ends with the status of a transfer that broke off, if asked to.
+    # shellcheck disable=SC2016 # for another shell
     printf '#!/bin/sh\nseq ${LIST:-1000} | gzip >list.gz; exit $BROKEN\n' >bin/curl
     chmod +x bin/curl
     mkdir curl
