@@ -81,7 +81,9 @@ static const struct {
     {"compact", IS_NOW("shrink --fpr P IN -o OUT")},
     {"contains", MEANS("query")},
     {"convert", MEANS("import")},
-    {"count", MEANS("stats")},
+    {"count", "is not a command: 'seen query -c' counts records that are there, 'seen query "
+              "--counts' says how "
+              "often each is, 'seen stats' how many keys there are"},
     {"del", MEANS("remove")},
     {"delete", MEANS("remove")},
     {"diff", MEANS("compare")},
@@ -121,13 +123,17 @@ static const struct {
     {"search", MEANS("query")},
     {"show", MEANS("stats")},
     {"size", MEANS("stats")},
+    {"sort", "is not a command: 'seen dedup' drops repeats, and keeps the order"},
     {"status", MEANS("stats")},
     {"subtract", IS_NOW("merge --subtract -o OUT A B...")},
     {"test", MEANS("query")},
+    {"top", "is not a command: 'The ten most frequent keys' in seen(7) shows how they are found"},
     {"union", MEANS("merge")},
     {"uniq", MEANS("dedup")},
     {"unique", MEANS("dedup")},
+    {"update", MEANS("add")},
     {"validate", MEANS("verify")},
+    {"version", "is not a command; did you mean '--version'?"},
 };
 
 static int unknown_command(const char *name)
@@ -286,8 +292,12 @@ static int run(int argc, char **argv)
     }
     if (!strcmp(word, "help"))
         return run_help(argc - 1, argv + 1);
+    if (word[0] == '-' && argc > 2 && find_command(argv[2]) != NULL)
+        return opt_misuse(NULL, "option '%s' goes behind the command: seen %s %s ...", word,
+                          argv[2], word);
     if (word[0] == '-')
-        return opt_misuse(NULL, "unknown option '%s'", word);
+        return opt_misuse(NULL, "unknown option '%s'%s", word,
+                          strcmp(word, "-v") == 0 ? "; did you mean '--version'?" : "");
     const struct command *command = find_command(word);
     if (command == NULL)
         return unknown_command(word);

@@ -270,6 +270,7 @@ static bool add_chunk(struct adding *a, struct added *r)
         result = ADD_FAILED;
     if (result == ADD_OK)
         return true;
+    a->feed.tally.records += r->done; /* of a chunk that does not come to its end */
     if (result == ADD_FULL)
         say_error("%s:%" PRIu64 ": %s%s", tally_where(t), t->in_file + r->done + 1, err.text,
                   a->advice != NULL ? a->advice : "");

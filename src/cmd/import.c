@@ -433,7 +433,8 @@ static int run(int argc, char **argv)
         return p.status;
     im.foreign = argv[p.first];
     if (!p.address && im.layout == NULL)
-        return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is");
+        return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is, and "
+                                       "'--layout auto' tells a file by its content");
     if (p.address)
         sig_catch();
     bool ok = import(&im);

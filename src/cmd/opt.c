@@ -161,13 +161,37 @@ static const char *meant_by(const char *given, size_t len)
     return opt != NULL ? opt->name : NULL;
 }
 
-static const char *hint_for(const struct command *command, const char *option, size_t len)
+#define FORGETS                                                                                    \
+    "a filter made with --generations forgets, when 'seen rotate' is run, such as once a day: "    \
+    "see "                                                                                         \
+    "seen(7), 'A sliding week'"
+
+/* For all commands; a row of the command's own comes first. */
+static const struct opt_hint common_hints[] = {
+    {"-e", "-k KEY gives one key"},
+    {"-F", "-d gives the delimiter of the fields of -f"},
+    {"-t", "-d gives the delimiter of the fields of -f; TAB is the default"},
+    {"--csv",
+     "quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place"},
+    {"--days", FORGETS},
+    {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},
+    {"--ttl", FORGETS},
+    {"--window", FORGETS},
+    {0},
+};
+
+static const char *find_hint(const struct opt_hint *h, const char *option, size_t len)
 {
-    const struct opt_hint *h = command->hints;
     for (; h != NULL && h->option != NULL; h++)
         if (has_name(option, len, h->option))
             return h->text;
     return NULL;
+}
+
+static const char *hint_for(const struct command *command, const char *option, size_t len)
+{
+    const char *own = find_hint(command->hints, option, len);
+    return own != NULL ? own : find_hint(common_hints, option, len);
 }
 
 /* Reports `given`, a word that begins with "--" and is unknown to getopt. Either no option begins

@@ -345,8 +345,9 @@ static int run(int argc, char **argv)
         return p.status;
     uint64_t n;
     if (p.first < argc && num_count(argv[p.first], &n))
-        return opt_misuse(&cmd_plan, "'%s' is too much: did you mean -n %s?", argv[p.first],
-                          argv[p.first]);
+        return opt_misuse(&cmd_plan, "unexpected operand '%s'; did you mean -n %s%s%s?",
+                          argv[p.first], argv[p.first], p.first + 1 < argc ? " -p " : "",
+                          p.first + 1 < argc ? argv[p.first + 1] : "");
     if (p.first < argc)
         return opt_misuse(&cmd_plan, "'%s' is too much: plan reads no files", argv[p.first]);
     int status = check_wishes(&w);

@@ -113,7 +113,7 @@ static const struct opt_group groups[] = {
 static const struct opt_hint hints[] = {
     {"-e", "-k KEY asks for one key"},
     {"-E", "keys are compared byte for byte, not as patterns"},
-    {"-F", "keys are always compared byte for byte"},
+    {"-F", "keys are always compared byte for byte; -d gives the delimiter of the fields of -f"},
     {"-G", "keys are compared byte for byte, not as patterns"},
     {"-P", "keys are compared byte for byte, not as patterns"},
     {"-r", "key files are named one by one, not by their directory"},

@@ -1,6 +1,7 @@
 #include "keys/digest.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "keys/encode.h"
 
@@ -99,7 +100,7 @@ const struct digest *digest_by_id(unsigned id)
 const struct digest *digest_by_name(const char *name)
 {
     for (size_t i = 0; i < sizeof digests / sizeof *digests; i++)
-        if (strcmp(digests[i].name, name) == 0)
+        if (strcasecmp(digests[i].name, name) == 0)
             return &digests[i];
     return NULL;
 }

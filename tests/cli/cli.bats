@@ -111,7 +111,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
     done <<END
 check query
-count stats
+size stats
 intersect merge --intersect
 insert add
 info stats
@@ -142,6 +142,32 @@ END
     refuses "seen: 'frobnicate' is not a command" seen help frobnicate
     refuses "seen: unknown option '--frobnicate'" seen --frobnicate
     refuses "seen: 'seen help' takes the name of one command" seen help add query
+}
+
+@test "what other programs have is answered with what does it here" {
+    while IFS='|' read -r command says; do
+        # shellcheck disable=SC2086 # words
+        refuses "seen: $says" seen $command
+    done <<'END'
+version|'version' is not a command; did you mean '--version'?
+update|'update' is not a command; did you mean 'add'?
+sort|'sort' is not a command: 'seen dedup' drops repeats, and keeps the order
+top|'top' is not a command: 'The ten most frequent keys' in seen(7) shows how they are found
+-v|unknown option '-v'; did you mean '--version'?
+--json stats f|option '--json' goes behind the command: seen stats --json ...
+dedup --csv f|unknown option '--csv': quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place
+add -e x f|unknown option '-e': -k KEY gives one key
+query -t, f|unknown option '-t': -d gives the delimiter of the fields of -f; TAB is the default
+query -F, f|unknown option '-F': keys are always compared byte for byte; -d gives the delimiter of the fields of -f
+create -F, f|unknown option '-F': -d gives the delimiter of the fields of -f
+create --exact f|unknown option '--exact': 'seen create --counted --fpr 0' keeps whole hashes
+dedup --ttl 7d f|unknown option '--ttl': a filter made with --generations forgets, when 'seen rotate' is run, such as once a day: see seen(7), 'A sliding week'
+plan 1e9 1e-6|unexpected operand '1e9'; did you mean -n 1e9 -p 1e-6?
+plan 1e9|unexpected operand '1e9'; did you mean -n 1e9?
+import f -o g|--layout is missing: it says what FOREIGN is, and '--layout auto' tells a file by its content
+END
+    seq 3 | seen create --digest SHA1 f
+    [ "$(seq 5 | seen query -c f)" = 3 ]
 }
 
 @test "an unknown option is named" {
@@ -182,9 +208,9 @@ END
     try 'query '
     refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -ve key f
     refuses "seen: unknown option '--regexp': -k KEY asks for one key" seen query --regexp=key f
-    refuses "seen: unknown option '-F': keys are always compared byte for byte" seen query -F f
+    refuses "seen: unknown option '-F': keys are always compared byte for byte; -d gives the delimiter of the fields of -f" seen query -F f
     refuses "seen: unknown option '-o': FILTER is the first operand" seen create -o f
-    refuses "seen: unknown option '-e'" seen create -e key f
+    refuses "seen: unknown option '-e': -k KEY gives one key" seen create -e key f
 }
 
 @test "what no filter can do is told with what it can do" {
@@ -561,8 +587,8 @@ END
 }
 
 @test "plan 1e6: the option is named" {
-    refuses "seen: '1e6' is too much: did you mean -n 1e6?" seen plan 1e6
-    refuses "seen: '250k' is too much: did you mean -n 250k?" seen plan 250k
+    refuses "seen: unexpected operand '1e6'; did you mean -n 1e6?" seen plan 1e6
+    refuses "seen: unexpected operand '250k'; did you mean -n 250k?" seen plan 250k
     refuses "seen: 'list' is too much: plan reads no files" seen plan list
 }
 

@@ -590,3 +590,16 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     echo damaged >sent.seen
     [ "$(PAGE=seen-dedup.1 recipe EXAMPLES 1 2>/dev/null)" = 'sent fire' ]
 }
+
+@test "the totals are right where a limit ends the run" {
+    seen create --fixed --empty -n 1000 f.seen
+    for command in dedup add; do
+        seq 100000 >input
+        run -2 --separate-stderr seen $command --verbose --max-fpr 0.0015 f.seen input
+        [[ ${stderr_lines[0]} =~ ^'seen: input:'([0-9]+)': ' ]]
+        before=$((BASH_REMATCH[1] - 1))
+        grep -q "^seen: note: $before records, " <<<"$stderr"
+        [ "$before" -gt 900 ]
+        seen create --force --fixed --empty -n 1000 f.seen
+    done
+}

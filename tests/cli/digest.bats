@@ -255,8 +255,8 @@ PYTHON
             seen $command --digest md5 sha1 -k "$digest"
         run -2 seen $command --hex sha1 -k "$digest"
         [[ $output == "seen: 'sha1' was made without --hex, which cannot be added later"* ]]
-        refuses "seen: option '--digest': 'SHA1' is none of sha1, sha256, md5 and ntlm" \
-            seen $command --digest SHA1 sha1 -k a
+        refuses "seen: option '--digest': 'SHA-1' is none of sha1, sha256, md5 and ntlm" \
+            seen $command --digest SHA-1 sha1 -k a
     done
     for both in '--hex --digest md5' '--digest md5 -x'; do
         # shellcheck disable=SC2086 # several options
@@ -408,7 +408,7 @@ PYTHON
     done
     while read -r file take; do
         refuses "seen: records in '$file' look like DIGEST:COUNT; this takes their digests: seen create \
-$take -d: -f1 FILTER $file (--trim takes records as they are)" seen create f $file
+$take -d: -f1 FILTER $file (--trim takes records as they are)" seen create f "$file"
     done <<'END'
 sha1 --digest sha1 --digested
 sha256 --digest sha256 --digested

@@ -394,6 +394,7 @@ takes()
 @test "\$HEX[...] is noted wherever it is" {
     says="seen: note: records in 'list' are like \$HEX[6b6579], which is taken as it is; \
 perl -pe 's/^\\\$HEX\\[(.*)]\$/pack \"H*\", \$1/e' writes the bytes that are meant"
+    # shellcheck disable=SC2016 # no variable
     { seq 3; echo '$HEX[6b6579]'; seq 1000; } >list
     for way in 'create f' 'add f' 'create --force --digest sha1 f'; do
         # shellcheck disable=SC2086 # words
@@ -401,6 +402,7 @@ perl -pe 's/^\\\$HEX\\[(.*)]\$/pack \"H*\", \$1/e' writes the bytes that are mea
         [ "$stderr" = "$says" ]
     done
     [ "$(perl -pe 's/^\$HEX\[(.*)]$/pack "H*", $1/e' list | sed -n 4p)" = key ]
+    # shellcheck disable=SC2016
     printf '%s\n' '$HEX' '$HEX[' '$HEX[]x' 'a$HEX[6b]' | quiet seen create --force f
 }
 
@@ -561,11 +563,11 @@ END
 binary()
 {
     says="is binary data, not lines: -0 if its records end in NUL, --no-gzip to take it as it is"
+    # shellcheck disable=SC2002 # a pipe is wanted
     rm -f f && refuses "seen: '$1' $says" seen create f "$1" &&
         refuses "seen: '(standard input)' $says" seen add g <"$1" &&
         refuses "seen: '(standard input)' $says" seen dedup < <(cat "$1") &&
         quiet seen create --force --no-gzip f "$1" && seen query -q --no-gzip f "$1" &&
-        # shellcheck disable=SC2002 # a pipe is wanted
         cat "$1" | seen query --annotate f >out && quiet seen create --force -0 f <"$1"
 }
 
@@ -578,7 +580,7 @@ binary()
     binary zeroes
     # In text.
     for sep in '\001' '\t' '\033' '\034' '\037'; do
-        seq 1000 | sed "s/\$/$(printf "$sep")x/" >list
+        seq 1000 | sed "s/\$/$(printf '%b' "$sep")x/" >list
         quiet seen create --force f list
         [ "$(seen query -c f list)" = 1000 ]
     done
