@@ -215,8 +215,8 @@ static void add_half(struct report *r, const struct figures *f)
     double k = layer->kind->shape(layer).k;
     if (f->layout == NULL || f->header->n_layers != 1 || k == 0)
         return;
-    double half = exp(-M_LN2 * k); /* the FPR at which half of the bits are set: 2^-k */
-    double left = layer_n_at(layer, half) * f->shards - f->all.n;
+    double half = M_LN2 * (double)layer->kind->shape(layer).m / k;
+    double left = half * f->shards - f->all.n;
     report_number(r, "keys until half full", "keys_until_half", FORM_KEYS, ESTIMATED,
                   left < 0 ? 0 : left);
 }
@@ -275,6 +275,17 @@ static bool is_sampled(const struct figures *f)
            (f->header->n_layers > 1 || f->all.fpr != formula(f) || layout_caveat(kind) != NULL);
 }
 
+/* Of a sampled or estimated FPR: it is right to within this factor. */
+static double factor(const struct figures *f)
+{
+    double sum = 0, layers = f->header->n_layers;
+    for (unsigned i = 0; i < f->header->n_layers; i++)
+        sum += log1p(-f->layer[i].fpr);
+    if (fabs(f->all.fpr / -expm1(sum) - 1) > 1e-6)
+        return 1.2;
+    return fmax(f->header->layers[0].kind->layout->factor, fmin(layers, 2));
+}
+
 /* Generations may share keys, so the FPR of a ring is only a bound. */
 static void add_fpr(struct report *r, const struct figures *f)
 {
@@ -285,6 +296,8 @@ static void add_fpr(struct report *r, const struct figures *f)
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS, by_design(h), h->fpr_design);
     report_number(r, "current FPR", "fpr_current", FORM_DIGITS,
                   format_forgets(h) || sampled ? ESTIMATED : EXACT, f->all.fpr);
+    if (sampled)
+        report_number(r, "to within a factor of", "fpr_factor", FORM_DIGITS, ESTIMATED, factor(f));
     if (sampled && h->n_layers == 1)
         report_number(r, "FPR by (c/m)^k", "fpr_formula", FORM_DIGITS, EXACT, formula(f));
     report_number(r, "FPR at design capacity", "fpr_at_capacity", FORM_DIGITS, EXACT,

@@ -202,8 +202,12 @@ struct layout {
      */
     const char *caveat;
 
-    /* The positions of a key follow from two hashes, so that they depend on each other. */
-    bool dependent;
+    /* What is added to the FPR, with this fraction of the bits set, where positions follow from
+     * fewer hashes: they depend on each other. NULL: nothing. */
+    double (*excess)(const struct layer *layer, double set);
+
+    /* Such an FPR is right to within this factor where it is estimated. */
+    double factor;
 
     /* The positions of n keys, k for each: position j of key i is at out[i * k + j], and is below
      * m. NULL: the family has no positions. */

@@ -131,10 +131,17 @@ typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
                       double expected, classic_value *value);
 
-/* The FPR of a layer with this fraction of its bits set, also in fpr_at: set^k, and where positions
- * depend on each other, about what that adds (classic_double_hashed): in small filters for low
- * rates that is most of it. It may be off by a factor of 2, and of more for Redisson. */
+/* The FPR of a layer with this fraction of its bits set: set^k, and the layout's excess. */
 double classic_fpr(const struct layer *layer, double set);
+
+/* The excess where values grow by one step from position to position: in small filters for low
+ * rates it is most of the FPR. To within CLASSIC_FACTOR. */
+struct classic_steps {
+    unsigned bits; /* values wrap at 2^bits; 0: never */
+    bool turns;    /* those in the upper half count down again */
+};
+#define CLASSIC_FACTOR 1.25
+double classic_excess(const struct layer *layer, double set, struct classic_steps steps);
 
 /* The same where the values grow by one step, with the fraction of bits that are set. In filters
  * that are large for their FPR, the formula holds. */

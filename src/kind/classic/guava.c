@@ -100,6 +100,12 @@ static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsign
     return classic_double_hashed(layer, data, threads, bits_set, is_64 ? value_64 : value_32);
 }
 
+static double excess(const struct layer *layer, double set)
+{
+    bool is_64 = classic_of(layer).variant == MITZ_64;
+    return classic_excess(layer, set, (struct classic_steps){is_64 ? 63 : 32, !is_64});
+}
+
 /* The 32-bit strategy gives positions below 2^31. */
 static uint64_t reach(const struct layer *layer)
 {
@@ -227,7 +233,8 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
-    .dependent = true,
+    .excess = excess,
+    .factor = CLASSIC_FACTOR,
     .reach = reach,
 };
 

@@ -142,6 +142,13 @@ static uint64_t value(uint64_t a, uint64_t b, unsigned i)
     return a + i * b;
 }
 
+/* With hashes of 32 bits, the values do not reach 2^64. */
+static double excess(const struct layer *layer, double set)
+{
+    unsigned bits = kept_of(layer).options & FORCE64 ? 64 : 0;
+    return classic_excess(layer, set, (struct classic_steps){.bits = bits});
+}
+
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
@@ -561,7 +568,8 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
-    .dependent = true,
+    .excess = excess,
+    .factor = CLASSIC_FACTOR,
     .counts = true,
     .reserve = reserve,
 };

@@ -70,28 +70,18 @@ double classic_sample(const struct layer *layer, const uint8_t *data, unsigned t
     return (double)s.hits / (double)(blocks * BLOCK);
 }
 
-/* An absent key is present with a higher probability if its step is 0 modulo m or nearly so, or if
- * one of the n keys has its step and, nearly, its first position (Dillinger and Manolios, Bloom
- * Filters in Probabilistic Verification, 2004). Each has a probability of about 1/m: one of m steps
- * is 0, and n / m is about 0.7 / k. So the FPR exceeds the formula by about 1/m. In simulations
- * with a fraction f of the bits set, the excess was 0.5 to 2.2 times 2 f^2 / m (m = 2048 to 4608; k
- * = 7 to 20; f = 0.1, 0.3, 0.5 and 0.7). If m times the FPR is above 100 and half of the bits are
- * set, the excess is about 1 % of the FPR at most. */
 double classic_fpr(const struct layer *layer, double set)
 {
-    struct classic c = classic_of(layer);
-    double formula = pow(set, c.k), m = (double)c.m;
-    if (!layer->kind->layout->dependent || m * formula > 100)
-        return formula;
-    return fmin(1, formula + 2 * set * set / m);
+    const struct layout *layout = layer->kind->layout;
+    double formula = pow(set, classic_of(layer).k);
+    return layout->excess == NULL ? formula : fmin(1, formula + layout->excess(layer, set));
 }
 
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
                              double bits_set, classic_value *value)
 {
     struct classic c = classic_of(layer);
-    double formula = pow(bits_set, c.k);
-    if ((double)c.m * formula > 100)
-        return formula;
+    if ((double)c.m * pow(bits_set, c.k) > 100)
+        return classic_fpr(layer, bits_set);
     return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
 }
