@@ -249,8 +249,8 @@ compare the sets that it was made of" ]]
     seq 1000 | quiet seen create --compact compact
     quiet seen create --empty -n 1000 --grow growing
     seq 200000 | quiet seen add growing
-    quiet seen create -n 100 --empty full
-    seq 100000 | run -0 seen add full
+    quiet seen create --fixed -n 100 --empty full
+    seq 100000 | run -0 seen add --max-fpr 0.999999999999 full
     rejects "seen: 'a' and 'folded' cannot be compared: they differ in --ignore-case" \
         seen compare a folded
     rejects "seen: 'a' and 'folded' cannot be subtracted: they differ in --ignore-case" \

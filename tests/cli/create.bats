@@ -565,6 +565,11 @@ sys.exit(status != 0)' "$@"
             status=0
             wait $pid || status=$?
             [ $status = $((128 + $(kill -l $signal))) ]
+            # Nobody can remove what a killed process leaves but the next create.
+            if [ $signal = KILL ]; then
+                [ -e .$target.??????.seen-tmp ]
+                run -2 seen create --force $target </dev/null
+            fi
             only f keys
             [ "$(digest f)" = "$old" ]
         done

@@ -213,8 +213,9 @@ make()
             "$(cat out/* | wc -c)"
         equal "$(jq ".layouts[] | select(.layout == \"$layout\") | .bytes" table)" "$(size f.seen)"
     done
-    # The FPR is that of the formula, not the one that was asked for.
-    [ "$(jq '.layouts[] | select(.layout == "guava") | .fpr * 1e6 | round' table)" = 9968 ]
+    # The FPR is that of the bits, not the one that was asked for: 0.009968 by the formula, and what
+    # dependent positions add.
+    jq -e '.layouts[] | select(.layout == "guava") | .fpr > 0.00997 and .fpr < 0.0101 and .fpr != 0.01' table
 }
 
 @test "plan: a layout that cannot be made says why" {
