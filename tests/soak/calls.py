@@ -94,7 +94,6 @@ MEMORY = {"brk", "clone", "clone3", "madvise", "mmap", "mprotect", "mremap", "mu
 # No point to stop at: they change nothing that others can see, and the next call is near.
 PASSED_OVER = {"execve", "exit", "rseq", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
                "set_robust_list", "set_tid_address", "arch_prctl", "prlimit64", "gettid", "getpid"}
-ASKED = "?access,?faccessat,?faccessat2"  # about /proc/self/fd, before O_TMPFILE is used
 SIGNALS = {"KILL": signal.SIGKILL, "TERM": signal.SIGTERM}
 # Of a call that is made very often, so many at both ends and as many in between.
 ENDS = 6
@@ -160,7 +159,6 @@ class Place:
         self.templates = os.path.join(path, "templates")
         make_keys(self.keys, slow)
         os.mkdir(self.templates)
-        self.unnamed = {}
 
     def template(self, command):
         path = os.path.join(self.templates, command.name)
@@ -174,19 +172,6 @@ class Place:
         path = os.path.join(self.path, name)
         shutil.copytree(self.template(command), path, symlinks=True)
         return path
-
-    def unnamed_off(self, command):
-        """Options of strace, and the calls they are about, that make O_TMPFILE unusable to it."""
-        if not command.named:
-            return [], []
-        if command.name not in self.unnamed:
-            directory = self.fresh(command, "ask." + command.name)
-            outcome = self.run(command, directory, command.args, True, ["-e", "trace=" + ASKED])
-            asked = [i for i, line in enumerate(outcome.trace.splitlines(), 1)
-                     if '"/proc/self/fd"' in line]
-            self.unnamed[command.name] = "inject=%s:error=EACCES:when=%d" % (ASKED, asked[0])
-            remove_case(directory)
-        return ["-e", self.unnamed[command.name]], [ASKED]
 
     def argv(self, args):
         return [SEEN, *(Maker(None, self.keys).resolve(a) for a in args)]
@@ -242,7 +227,7 @@ def _count(place, command, loader):
     """What there is to attack: a list of (call, number)."""
     directory = place.fresh(command, "count." + command.name)
     writer = Writer(directory, place.keys) if command.beside else None
-    outcome = place.run(command, directory, command.args, True, place.unnamed_off(command)[0])
+    outcome = place.run(command, directory, command.args, True, [])
     if writer:
         writer.end()
     if outcome.status != 0:
@@ -256,8 +241,6 @@ def _count(place, command, loader):
     most = collections.Counter()
     for calls in threads:
         most |= collections.Counter(calls)
-    if command.named:
-        most.pop("access", None)
     return [(call, number) for call, count in sorted(most.items()) if call not in PASSED_OVER
             for number in range(before[call] + 1, count + 1)]
 
@@ -312,9 +295,8 @@ def _pairs(command, points, chance, count):
 
 # Judging.
 
-def _injection_args(place, case):
-    unnamed, names = place.unnamed_off(case.command)
-    args = []
+def _injection_args(case):
+    names, args = [], []
     for i in case.injections:
         if i.what in SIGNALS:
             how = "signal=" + i.what
@@ -326,7 +308,7 @@ def _injection_args(place, case):
         names = names + [i.call]
     # Calls of no interest go faster so; but signals cannot be sent then.
     quick = [] if any(i.what in SIGNALS for i in case.injections) else ["--seccomp-bpf"]
-    return [*quick, "-e", "trace=" + ",".join(names), *args, *unnamed]
+    return [*quick, "-e", "trace=" + ",".join(names), *args]
 
 
 def _files(directory):
@@ -520,7 +502,7 @@ def run_case(place, case, directory):
     command = case.command
     judge = Judge(place, case, directory)
     writer = Writer(directory, place.keys) if command.beside else None
-    outcome = place.run(command, directory, command.args, True, _injection_args(place, case))
+    outcome = place.run(command, directory, command.args, True, _injection_args(case))
     first = whole_lines(directory + ".out")
     status = outcome.status
     judge.end(outcome)

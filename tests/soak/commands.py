@@ -36,19 +36,19 @@ def make_keys(directory, slow):
 class Command:
     """target: the file that it writes. replaces: what is under the name afterwards is the old file or
     the new one, and was never changed in place. again: arguments with which it can be repeated after
-    it was cut off. named: as where the file system has no O_TMPFILE. prints: the key set whose lines
+    it was cut off. prints: the key set whose lines
     it prints, each once. input: the key set on its standard input, a pipe. takes_keys: its target can
     be added to. batches: on SIGTERM it finishes its batch and exits 143. beside: another process adds keys to
     f.seen meanwhile, `c` before it begins and `d` when it has ended; joins: those `c` are to be in the
     target too. slow: seconds a case."""
 
     def __init__(self, name, args, prepare=None, target="f.seen", before=(), after=(), replaces=True,
-                 again=None, named=False, prints=None, input=None, takes_keys=True, batches=False,
+                 again=None, prints=None, input=None, takes_keys=True, batches=False,
                  beside=False, joins=True, slow=False):
         self.name, self.args, self.prepare, self.target = name, args, prepare, target
         self.before, self.after, self.replaces = before, after, replaces
         self.again = again or args
-        self.named, self.prints, self.input = named, prints, input
+        self.prints, self.input = prints, input
         self.takes_keys, self.batches, self.slow = takes_keys, batches, slow
         self.beside, self.joins = beside, joins
 
@@ -197,9 +197,7 @@ def _replace(name, *args, prepare=fixed, **more):
 COMMANDS = [
     _create("plain"),
     _create("capacity", "-n", "2000", "-j2"),
-    _create("named", "-j1", named=True),
     _create("compact", "--compact", "-j2", takes_keys=False),
-    _create("compact-named", "--compact", "-j1", takes_keys=False, named=True),
     Command("create-pipe", ["create", "-j1", "f.seen"], input="b", after=("b",),
             again=["create", "--force", "f.seen", "@b"]),
     Command("create-gzip", ["create", "-j1", "f.seen", "b.gz"], prepare=zipped, after=("b",),
@@ -218,7 +216,6 @@ COMMANDS = [
             again=["create", "--compact", "--force", "-j1", "--memory", "44M", "-p", "0.1", "f.seen",
                    "@compact"]),
     _replace("plain", "-j1"),
-    _replace("named", "-j2", named=True),
     _replace("compact", "--compact", "-j1", takes_keys=False),
     Command("add", ["add", "-j1", "f.seen", "@b"], prepare=fixed, before=("a",), after=("b",),
             replaces=False, batches=True),
@@ -242,8 +239,6 @@ COMMANDS = [
             prepare=fixed, before=("a",), after=("b",), replaces=False, prints="b", batches=True),
     Command("dedup-create", ["dedup", "-j1", "--create", "-n", "3000", "-p", "1e-6", "f.seen", "@b"],
             after=("b",), replaces=False, prints="b", batches=True),
-    Command("dedup-create-named", ["dedup", "-j1", "--create", "f.seen", "@b"], after=("b",),
-            replaces=False, prints="b", batches=True, named=True),
     Command("dedup-growing", ["dedup", "-j1", "f.seen", "@b"], prepare=growing, before=("a",),
             after=("b",), replaces=False, prints="b", batches=True),
     Command("dedup-rotating", ["dedup", "-j1", "--rotate-at-capacity", "f.seen", "@spread"],
@@ -251,16 +246,9 @@ COMMANDS = [
     Command("rotate", ["rotate", "f.seen"], prepare=ring, before=("b", "c"), replaces=False),
     Command("merge", ["merge", "-o", "o.seen", "f.seen", "g.seen"], prepare=two, target="o.seen",
             after=("a", "b"), again=["merge", "--force", "-o", "o.seen", "f.seen", "g.seen"]),
-    Command("merge-named", ["merge", "-o", "o.seen", "f.seen", "g.seen"], prepare=two, named=True,
-            target="o.seen", after=("a", "b"),
-            again=["merge", "--force", "-o", "o.seen", "f.seen", "g.seen"]),
     Command("merge-into-input", ["merge", "--force", "-o", "f.seen", "f.seen", "g.seen"], prepare=two,
             before=("a",), after=("a", "b")),
-    Command("merge-layers", ["merge", "--force", "-o", "f.seen", "f.seen", "g.seen"], prepare=misfits,
-            before=("a",), after=("a", "b"), named=True),
     Command("shrink", ["shrink", "f.seen"], prepare=roomy, before=("a",), after=("a",)),
-    Command("shrink-named", ["shrink", "f.seen"], prepare=roomy, before=("a",), after=("a",),
-            named=True),
     Command("shrink-other", ["shrink", "-o", "o.seen", "f.seen"], prepare=roomy, target="o.seen",
             after=("a",), again=["shrink", "--force", "-o", "o.seen", "f.seen"]),
     Command("shrink-over", ["shrink", "--force", "-o", "o.seen", "f.seen"], prepare=roomy_and_other,
@@ -268,27 +256,17 @@ COMMANDS = [
     Command("shrink-compact", ["shrink", "-p", "0.01", "-o", "o.seen", "f.seen"], prepare=compact,
             target="o.seen", after=("a",), takes_keys=False,
             again=["shrink", "--force", "-p", "0.01", "-o", "o.seen", "f.seen"]),
-    Command("shrink-compact-over", ["shrink", "--force", "-p", "0.01", "-o", "o.seen", "f.seen"],
-            prepare=compact_and_other, target="o.seen", before=("b",), after=("a",),
-            takes_keys=False, named=True),
     _create("counted", "--counted", "-j2"),
-    _create("counted-named", "--counted", "-p", "0", "-j1", named=True),
     _replace("counted", "--counted", "-j1", prepare=counted),
     Command("add-counted", ["add", "-j1", "--batch-id", "1", "f.seen", "@b"], prepare=counted,
             before=("a",), after=("a", "b")),
-    Command("add-counted-named", ["add", "-j2", "--batch-id", "1", "f.seen", "@b"], prepare=counted,
-            before=("a",), after=("a", "b"), named=True),
     Command("add-counted-no-sync", ["add", "--no-sync", "--batch-id", "1", "f.seen", "@b"],
             prepare=counted, before=("a",), after=("a", "b")),
     Command("remove", ["remove", "-j1", "--batch-id", "1", "f.seen", "@b"], prepare=counted_both,
             before=("a",), after=("a",)),
-    Command("remove-pipe", ["remove", "-j2", "--skip-absent", "f.seen"], input="b",
-            prepare=counted_both, before=("a",), after=("a",), named=True),
     Command("subtract", ["merge", "--subtract", "-o", "o.seen", "f.seen", "g.seen"], prepare=counted_two,
             target="o.seen", after=("a",),
             again=["merge", "--subtract", "--force", "-o", "o.seen", "f.seen", "g.seen"]),
-    Command("merge-counted", ["merge", "--force", "-o", "f.seen", "f.seen", "g.seen"],
-            prepare=counted_two, before=("a",), after=("a", "b"), named=True),
     Command("shrink-counted", ["shrink", "-p", "1e-4", "f.seen"], prepare=counted, before=("a",),
             after=("a",)),
     Command("create-compact-from", ["create", "--compact", "-p", "0.01", "--from", "f.seen", "o.seen"],
