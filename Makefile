@@ -3,6 +3,7 @@
 # Variables for the caller: CC, CFLAGS, CPPFLAGS, LDFLAGS (appended, so they win), PREFIX, DESTDIR,
 # BUILD (where everything made goes), V=1 (show commands), WERROR=1 (warnings are errors; CI sets it),
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
+# WITH_FOREIGN=no (do without the filters of other programs, and so without Redis; default: yes),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`),
@@ -25,6 +26,12 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmis
 ifdef WERROR
 WARN += -Werror
 endif
+WITH_FOREIGN ?= yes
+ifeq ($(WITH_FOREIGN),yes)
+FOREIGN_CFLAGS := -DSEEN_FOREIGN
+else
+override WITH_HIREDIS := no
+endif
 WITH_HIREDIS ?= $(shell pkg-config --exists hiredis 2>/dev/null && echo yes || echo no)
 ifeq ($(WITH_HIREDIS),yes)
 # As system headers, or their own warnings would be shown.
@@ -41,7 +48,7 @@ ifeq ($(WITH_SODIUM),yes)
 SODIUM_CFLAGS := -DSEEN_SODIUM $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libsodium))
 SODIUM_LIBS := $(shell pkg-config --libs libsodium)
 endif
-OPTIONAL_CFLAGS := $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
+OPTIONAL_CFLAGS := $(FOREIGN_CFLAGS) $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
 
@@ -60,6 +67,7 @@ PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 # $(call tagged,TAG,FILES): the tests among them with this tag in the line "tags:" of their heads:
 #     slow         begins before others; or it would end last
 #     redis        needs hiredis
+#     foreign      needs the filters of other programs
 #     repeating    runs of the program what others run, too: texts, examples, statistics, options by the thousand,
 #                  many processes at once. Not under AddressSanitizer
 #     threads      threads meet in it: under ThreadSanitizer
@@ -68,9 +76,14 @@ PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 #     seeded       takes another SEED, and more CASES
 tagged = $(shell grep -lE '^[/ *\#]*tags:.* $(1)\>' /dev/null $(2))
 
-# Without hiredis, no store in Redis can be opened (store/redis/servers.c).
+# Without hiredis, no store in Redis can be opened (store/redis/servers.c), without WITH_FOREIGN no layout of another
+# program is known (kind/classic/list.c).
 ifneq ($(WITH_HIREDIS),yes)
-ABSENT := src/redis/conn.c src/redis/cluster.c $(filter-out %/servers.c,$(wildcard src/store/redis/*.c)) $(call tagged,redis,$(wildcard tests/unit/*.c))
+ABSENT := src/redis/conn.c src/redis/cluster.c $(filter-out %/servers.c,$(wildcard src/store/redis/*.c)) \
+    $(call tagged,redis,$(wildcard tests/unit/*.c))
+endif
+ifneq ($(WITH_FOREIGN),yes)
+ABSENT += $(filter-out %/list.c,$(wildcard src/kind/classic/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
 endif
 SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)

@@ -5,25 +5,29 @@
 #include "keys/keyset.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
-#include "kind/classic/classic.h"
 #include "kind/counted/counted.h"
 #include "kind/ribbon/ribbon.h"
 
-static const struct kind *const kinds[] = {&kind_bloom, &kind_ribbon,     &kind_counted,
-                                           &kind_guava, &kind_gozero,     &kind_redisson,
-                                           &kind_php,   &kind_redisbloom, &kind_dcso};
+static const struct kind *const own[] = {&kind_bloom, &kind_ribbon, &kind_counted};
 
-const struct kind *kind_by_id(uint32_t id)
-{
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i]->id == id)
-            return kinds[i];
-    return NULL;
-}
+enum { OWN = sizeof own / sizeof *own };
 
 const struct kind *kind_number(unsigned i)
 {
-    return i < sizeof kinds / sizeof *kinds ? kinds[i] : NULL;
+    if (i < OWN)
+        return own[i];
+    const struct kind *const *other = kind_list_foreign;
+    for (i -= OWN; *other != NULL && i > 0; i--)
+        other++;
+    return *other;
+}
+
+const struct kind *kind_by_id(uint32_t id)
+{
+    const struct kind *kind;
+    for (unsigned i = 0; (kind = kind_number(i)) != NULL && kind->id != id; i++)
+        ;
+    return kind;
 }
 
 const struct kind *kind_usual(void)

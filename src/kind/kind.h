@@ -393,6 +393,9 @@ const struct kind *kind_by_id(uint32_t id);
 /* Kind number i, from 0; NULL after the last. */
 const struct kind *kind_number(unsigned i);
 
+/* The layouts of other programs, NULL after the last: defined where they are, above the kinds. */
+extern const struct kind *const kind_list_foreign[];
+
 /* The kinds that `seen create` makes: by default one that takes keys at any time, with --compact
  * the smallest, with --counted the one that counts. */
 const struct kind *kind_usual(void);

@@ -1,5 +1,5 @@
 /* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors).
- * tags: portable */
+ * tags: portable foreign */
 #include "kind/classic/classic.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* tags: portable */
+/* tags: portable foreign */
 #include "store/format.h"
 
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  * in 10,000; Guava's, with 30 keys of 13 probes, is false in 8.5 %, which is more for one seed in
  * 300. Of all that are two-sided, 59,000, together 93 to 98 % hold: 95.4 to 95.7 for five seeds.
  *
- * tags: computing
+ * tags: computing foreign
  */
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tags: portable */
+/* tags: portable foreign */
 #include "kind/classic/classic.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Chains of RedisBloom: what its modules wrote (tests/vectors/redisbloom) comes out when the same
  * keys are added, in a file and in memory; sizes; chains that are full; counts after a crash.
  *
- * tags: portable
+ * tags: portable foreign
  */
 #include "kind/classic/classic.h"
 

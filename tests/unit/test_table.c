@@ -1,5 +1,6 @@
 /* Tables of bits: unions, intersections and censuses are those of a plain loop, whatever the size
- * and the number of threads. */
+ * and the number of threads.
+ * tags: foreign */
 #include "check.h"
 #include "kind/bloom/bloom.h"
 #include "kind/classic/classic.h"
