@@ -76,14 +76,14 @@ PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 #     seeded       takes another SEED, and more CASES
 tagged = $(shell grep -lE '^[/ *\#]*tags:.* $(1)\>' /dev/null $(2))
 
-# Without hiredis, no store in Redis can be opened (store/redis/servers.c), without WITH_FOREIGN no layout of another
-# program is known (kind/classic/list.c).
+# Without hiredis, no store in Redis can be opened (redis/servers.c), without WITH_FOREIGN no layout of another program
+# is known (foreign/list.c).
 ifneq ($(WITH_HIREDIS),yes)
-ABSENT := src/redis/conn.c src/redis/cluster.c $(filter-out %/servers.c,$(wildcard src/store/redis/*.c)) \
+ABSENT := $(filter-out %/servers.c %/messages.c %/password.c %/uri.c,$(wildcard src/redis/*.c)) \
     $(call tagged,redis,$(wildcard tests/unit/*.c))
 endif
 ifneq ($(WITH_FOREIGN),yes)
-ABSENT += $(filter-out %/list.c,$(wildcard src/kind/classic/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
+ABSENT += $(filter-out %/list.c %/foreign.c,$(wildcard src/foreign/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
 endif
 SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)

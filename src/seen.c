@@ -20,7 +20,7 @@
 #include "keys/xxh3.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
-#include "store/secret.h"
+#include "file/secret.h"
 #ifdef SEEN_HIREDIS
 #include "redis/conn.h"
 #endif

@@ -11,7 +11,7 @@
 #include "base/sig.h"
 #include "cmd/warn.h"
 #include "keys/survey.h"
-#include "store/chain.h"
+#include "file/chain.h"
 
 /* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
  * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */

@@ -28,10 +28,10 @@
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/sources.h"
-#include "store/header.h"
-#include "store/refit.h"
+#include "file/header.h"
+#include "write/refit.h"
 #include "store/store.h"
-#include "store/writer.h"
+#include "write/writer.h"
 
 /* The result of one chunk. */
 struct added {

@@ -6,7 +6,7 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "store/writer.h"
+#include "write/writer.h"
 
 const struct opt changing_opts[] = {
     {0, "once", NULL, "count a key once, however often it is given",

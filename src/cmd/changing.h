@@ -1,5 +1,5 @@
 /*
- * Reads a batch of keys and applies it to a counted set (store/change.h), for add and remove.
+ * Reads a batch of keys and applies it to a counted set (write/change.h), for add and remove.
  *
  *     struct changing c = CHANGING_DEFAULT;
  *     {"Counted sets", changing_opts, offsetof(struct it, changing), changing_take}
@@ -16,7 +16,7 @@
 #include "cmd/feed.h"
 #include "cmd/opt.h"
 #include "keys/keyset.h"
-#include "store/change.h"
+#include "write/change.h"
 
 extern const struct opt changing_opts[]; /* --once, --batch-id, --memory, --tmpdir */
 

@@ -8,7 +8,7 @@
 #include "cmd/warn.h"
 #include "cmd/report.h"
 #include "kind/layout.h"
-#include "store/compare.h"
+#include "write/compare.h"
 
 struct compare {
     bool json;

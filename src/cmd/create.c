@@ -18,12 +18,12 @@
 #include "cmd/report.h"
 #include "cmd/warn.h"
 #include "keys/keyset.h"
-#include "store/chain.h"
-#include "store/filter_build.h"
-#include "store/foreign.h"
-#include "store/header.h"
-#include "store/make.h"
-#include "store/writer.h"
+#include "file/chain.h"
+#include "write/filter_build.h"
+#include "foreign/foreign.h"
+#include "file/header.h"
+#include "write/make.h"
+#include "write/writer.h"
 
 struct create {
     struct keyopt keyopt;

@@ -15,9 +15,9 @@
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
-#include "store/chain.h"
-#include "store/format.h"
-#include "store/header.h"
+#include "file/chain.h"
+#include "file/format.h"
+#include "file/header.h"
 
 struct dedup {
     struct keyopt keyopt;

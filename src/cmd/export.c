@@ -11,9 +11,9 @@
 #include "cmd/cmd.h"
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
-#include "store/chain.h"
-#include "store/foreign.h"
-#include "store/make.h"
+#include "file/chain.h"
+#include "foreign/foreign.h"
+#include "write/make.h"
 #include "store/store.h"
 
 struct export

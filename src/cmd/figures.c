@@ -9,7 +9,7 @@
 #include "base/say.h"
 #include "keys/digest.h"
 #include "keys/prep.h"
-#include "store/foreign.h"
+#include "foreign/foreign.h"
 
 /* Counters include only sessions that ended well, so they are known only for a clean filter. */
 static bool counters_known(const struct figures *f)

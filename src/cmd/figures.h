@@ -15,9 +15,9 @@
 #include "keys/reading.h"
 #include "kind/kind.h"
 #include "kind/layout.h"
-#include "store/filter.h"
-#include "store/format.h"
-#include "store/secret.h"
+#include "file/filter.h"
+#include "file/format.h"
+#include "file/secret.h"
 #include "store/store.h"
 
 /* The most facts that are kept of a layout. */

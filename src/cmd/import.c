@@ -21,9 +21,9 @@
 #include "cmd/warn.h"
 #include "keys/gzip.h"
 #include "kind/layout.h"
-#include "store/foreign.h"
-#include "store/header.h"
-#include "store/make.h"
+#include "foreign/foreign.h"
+#include "file/header.h"
+#include "write/make.h"
 
 /* ---- FOREIGN: the files of another program's filter, each mapped. A pipe is copied to a scratch
  * file, and a compressed file inflated into one, unless it is short.

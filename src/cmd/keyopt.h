@@ -19,8 +19,8 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "keys/batch.h"
-#include "store/format.h"
-#include "store/secret.h"
+#include "file/format.h"
+#include "file/secret.h"
 
 struct keyopt {
     const struct command *command;

@@ -11,9 +11,9 @@
 #include "cmd/report.h"
 #include "cmd/warn.h"
 #include "kind/layout.h"
-#include "store/combine.h"
-#include "store/header.h"
-#include "store/make.h"
+#include "write/combine.h"
+#include "file/header.h"
+#include "write/make.h"
 
 struct result_options {
     const char *out; /* NULL: not given */
@@ -67,7 +67,7 @@ static const struct opt_group groups[] = {
     {"The file that is made", result_opts, offsetof(struct merge, result), NULL},
     {0}};
 
-/* ---- Counted sets: they are combined to one (store/combine.h). combining_run reports a failure
+/* ---- Counted sets: they are combined to one (write/combine.h). combining_run reports a failure
  * itself. */
 
 struct combining {

@@ -9,8 +9,8 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/report.h"
-#include "store/chain.h"
-#include "store/header.h"
+#include "file/chain.h"
+#include "file/header.h"
 
 /* ---- Layouts. */
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "kind/layout.h"
-#include "store/header.h"
+#include "file/header.h"
 
 /* Layouts for n distinct keys (0: not given) at p (0: not given). */
 struct plan_layouts {

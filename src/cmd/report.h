@@ -26,7 +26,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "store/format.h"
+#include "file/format.h"
 
 enum report_source {
     UNKNOWN,

@@ -6,7 +6,7 @@
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
-#include "store/advance.h"
+#include "write/advance.h"
 
 struct options {
     bool verbose;

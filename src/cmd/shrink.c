@@ -8,7 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
-#include "store/make.h"
+#include "write/make.h"
 
 struct shrink {
     double p;

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "base/say.h"
 #include "cmd/warn.h"
-#include "store/header.h"
+#include "file/header.h"
 
 /* Inserts a filter before filter i. */
 static bool insert(struct sources *s, size_t i, struct source_filter source, struct err *err)

@@ -15,7 +15,7 @@
 #include "cmd/warn.h"
 #include "keys/encode.h"
 #include "keys/prep.h"
-#include "store/chain.h"
+#include "file/chain.h"
 #include "store/store.h"
 
 struct stats {

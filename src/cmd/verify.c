@@ -8,8 +8,8 @@
 #include "base/visible.h"
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
-#include "store/check.h"
-#include "store/repair.h"
+#include "file/check.h"
+#include "file/repair.h"
 
 struct verify {
     bool repair, progress;

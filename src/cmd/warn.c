@@ -2,7 +2,7 @@
 
 #include "base/num.h"
 #include "base/say.h"
-#include "store/chain.h"
+#include "file/chain.h"
 
 static void slot_damaged(const char *name)
 {

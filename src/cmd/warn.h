@@ -2,8 +2,8 @@
 #ifndef CMD_WARN_H
 #define CMD_WARN_H
 
-#include "store/make.h"
-#include "store/newfile.h"
+#include "write/make.h"
+#include "file/newfile.h"
 #include "store/store.h"
 
 /* Warns if the filter was not left clean, or if one of its two headers is damaged. */

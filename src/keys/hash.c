@@ -9,7 +9,7 @@
 /* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012), by libsodium.
  * Without its key, its hashes cannot be told from random numbers. If the program is built without
  * libsodium (SEEN_SODIUM undefined), the function is known but aborts. It is never called then: it
- * needs a secret, and such a build cannot read one (store/secret.h). */
+ * needs a secret, and such a build cannot read one (file/secret.h). */
 
 #ifdef SEEN_SODIUM
 #include <sodium.h>

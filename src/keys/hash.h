@@ -32,7 +32,7 @@ struct hash_seed {
     uint8_t key[HASH_KEY]; /* for a `keyed` function: a secret, stored nowhere */
 };
 
-/* What a filter's header stores about the key and its origin (store/secret.h). */
+/* What a filter's header stores about the key and its origin (file/secret.h). */
 struct hash_mark {
     uint8_t id[HASH_MARK];
     uint8_t proof[HASH_MARK];
@@ -96,7 +96,7 @@ const struct hash_fn *hash_by_id(uint32_t id);
 /* The default function of new filters; layouts of other programs have their own. */
 const struct hash_fn *hash_usual(void);
 
-/* The function of filters with a secret (store/secret.h). */
+/* The function of filters with a secret (file/secret.h). */
 const struct hash_fn *hash_keyed(void);
 
 /*

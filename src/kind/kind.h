@@ -290,7 +290,7 @@ struct kind {
 
     /* Inserts n keys in order. Sets bit i of `present` if key i was reported present just before
      * its own insertion. n is at most LAYER_BATCH. Bits may only change from 0 to 1; sessions rely
-     * on this (store/session.h). NULL: no keys can be added in place; a kind that has to clear bits
+     * on this (file/session.h). NULL: no keys can be added in place; a kind that has to clear bits
      * has its filters rewritten as a whole. */
     void (*add)(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                 uint64_t *present);

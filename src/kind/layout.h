@@ -10,11 +10,11 @@
  *     layout->read(&spec, &foreign, &filter, bits, &err);          // a foreign one
  *     layout->write(&filter, data, &sink, &err);
  *
- * This module does not touch filter files: store/foreign.h converts between a struct layout_filter
- * and a filter file.
+ * This module does not touch filter files: foreign/foreign.h converts between a struct
+ * layout_filter and a filter file.
  *
- * To add a layout: write a file in the folder of its family (classic/classic.h: k positions in an
- * array of bits) with a struct layout and a struct kind, and add the kind to the list in kind.c.
+ * To add a layout: write a file in src/foreign (classic.h: k positions in an array of bits) with a
+ * struct layout and a struct kind, and add the kind to foreign/list.c.
  */
 #ifndef KIND_LAYOUT_H
 #define KIND_LAYOUT_H
@@ -29,7 +29,7 @@
 enum {
     LAYOUT_PARAMS = 8,  /* parameters of a layout, at most */
     LAYOUT_TEXT = 256,  /* bytes of a spec, NUL included */
-    LAYOUT_LAYERS = 29, /* layers of a filter, at most: those of a filter file (store/format.h) */
+    LAYOUT_LAYERS = 29, /* layers of a filter, at most: those of a filter file (file/format.h) */
     LAYOUT_FILES = 2,   /* files of a foreign filter, at most */
     LAYOUT_CONFIG_KEY = 16,
 };

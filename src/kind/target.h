@@ -2,7 +2,7 @@
  * Writes a layer into a new file. Kinds write their layers through this module; so do commands that
  * copy a layer from one file to another.
  *
- *     struct target t = header_target(&header, i, fd, path, threads);      // store/header.h
+ *     struct target t = header_target(&header, i, fd, path, threads);      // file/header.h
  *     target_write(&t, data, len, at, &err);       // any part of the data, from any thread
  *     target_sums(&t, &err);                       // then its checksums
  *

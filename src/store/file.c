@@ -18,14 +18,14 @@
 #include "base/num.h"
 #include "keys/hash.h"
 #include "keys/sort.h"
-#include "store/advance.h"
-#include "store/chain.h"
-#include "store/filter.h"
-#include "store/filter_build.h"
-#include "store/header.h"
-#include "store/session.h"
+#include "write/advance.h"
+#include "file/chain.h"
+#include "file/filter.h"
+#include "write/filter_build.h"
+#include "file/header.h"
+#include "file/session.h"
 #include "store/store.h"
-#include "store/writer.h"
+#include "write/writer.h"
 
 /* ---- The store. */
 

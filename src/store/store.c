@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "base/disk.h"
-#include "store/filter.h"
+#include "file/filter.h"
 
 static const struct store_place files = {"", file_open, file_prepare, NULL, NULL};
 

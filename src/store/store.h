@@ -25,9 +25,9 @@
 #include "base/err.h"
 #include "keys/hash.h"
 #include "kind/layout.h"
-#include "store/format.h"
-#include "store/layers.h"
-#include "store/writer.h"
+#include "file/format.h"
+#include "file/layers.h"
+#include "write/writer.h"
 
 struct filter;
 

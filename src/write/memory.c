@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "base/ram.h"
 #include "kind/layout.h"
-#include "store/chain.h"
+#include "file/chain.h"
 
 const char memory_name[] = "a filter in memory";
 

@@ -16,9 +16,9 @@
 
 #include "base/err.h"
 #include "keys/hash.h"
-#include "store/format.h"
-#include "store/layers.h"
-#include "store/writer.h"
+#include "file/format.h"
+#include "file/layers.h"
+#include "write/writer.h"
 
 /* What messages call it. */
 extern const char memory_name[];

@@ -15,8 +15,8 @@
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "keys/xxh3.h"
-#include "store/filter.h"
-#include "store/session.h"
+#include "file/filter.h"
+#include "file/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # tags: slow
-"""The session protocol (src/store/session.h) as a model, of which every state is visited. Prints TAP.
+"""The session protocol (src/file/session.h) as a model, of which every state is visited. Prints TAP.
 
     model.py            the protocol holds, and does not without any one of its steps
     model.py --long     the same, with more processes: some minutes

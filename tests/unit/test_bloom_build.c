@@ -9,7 +9,7 @@
 #include "check.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
-#include "store/header.h"
+#include "file/header.h"
 
 struct made {
     struct header header;

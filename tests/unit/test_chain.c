@@ -1,6 +1,6 @@
 /* Layers that come and go: growth and rotation, and crashes in between.
  * tags: computing */
-#include "store/chain.h"
+#include "file/chain.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #include "child.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
-#include "store/advance.h"
-#include "store/filter_build.h"
-#include "store/header.h"
+#include "write/advance.h"
+#include "write/filter_build.h"
+#include "file/header.h"
 #include "store/store.h"
 
 static uint64_t key(uint64_t i)

@@ -11,8 +11,8 @@
 #include "counted_sets.h"
 #include "keys/keyset.h"
 #include "kind/counted/layer.h"
-#include "store/format.h"
-#include "store/header.h"
+#include "file/format.h"
+#include "file/header.h"
 
 /* A file with one layer. */
 struct made {

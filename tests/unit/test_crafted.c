@@ -14,9 +14,9 @@
 #include "kind/ribbon/ribbon.h"
 #include "kind/ribbon/key.h"
 #include "random.h"
-#include "store/filter.h"
-#include "store/format.h"
-#include "store/header.h"
+#include "file/filter.h"
+#include "file/format.h"
+#include "file/header.h"
 
 enum { MOST = 1000000 };
 

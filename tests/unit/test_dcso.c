@@ -1,6 +1,6 @@
 /* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors).
  * tags: portable foreign */
-#include "kind/classic/classic.h"
+#include "foreign/classic.h"
 
 #include <inttypes.h>
 #include <math.h>

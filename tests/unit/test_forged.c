@@ -16,11 +16,11 @@
 #include "check.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
-#include "store/advance.h"
-#include "store/chain.h"
-#include "store/filter_build.h"
-#include "store/repair.h"
-#include "store/session.h"
+#include "write/advance.h"
+#include "file/chain.h"
+#include "write/filter_build.h"
+#include "file/repair.h"
+#include "file/session.h"
 #include "store/store.h"
 
 /* Fields: offset, and bytes; 9: a double. */

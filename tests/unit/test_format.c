@@ -1,5 +1,5 @@
 /* tags: portable foreign */
-#include "store/format.h"
+#include "file/format.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* tags: portable foreign */
-#include "kind/classic/classic.h"
+#include "foreign/classic.h"
 
 #include <math.h>
 #include <stdlib.h>

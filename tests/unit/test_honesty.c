@@ -12,8 +12,8 @@
 #include "check.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
-#include "store/chain.h"
-#include "store/header.h"
+#include "file/chain.h"
+#include "file/header.h"
 #include "store/store.h"
 
 enum { LOADS = 5, RATES = 4 };

@@ -22,8 +22,8 @@
 #include "kind/counted/layer.h"
 #include "kind/overlap.h"
 #include "random.h"
-#include "store/header.h"
-#include "store/layers.h"
+#include "file/header.h"
+#include "file/layers.h"
 
 enum {
     LOADS = 9,

@@ -6,7 +6,7 @@
 #include "check.h"
 #include "keys/batch.h"
 #include "keys/xxh3.h"
-#include "store/writer.h"
+#include "write/writer.h"
 
 #define TEXT(s)       (s), sizeof(s) - 1
 #define ENCODED(name) (ENCODE_##name << PREP_ENCODING_SHIFT)

@@ -1,5 +1,5 @@
 #include "base/disk.h"
-#include "store/newfile.h"
+#include "file/newfile.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "check.h"
 #include "scratchdir.h"
-#include "store/lock.h"
+#include "file/lock.h"
 
 /* In place of the library's: fails if told to, the first so many times. */
 static int flock_errno, flock_failures;

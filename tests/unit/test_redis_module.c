@@ -6,7 +6,7 @@
  */
 #include "check.h"
 #include "redis_servers.h"
-#include "store/redis/module.h"
+#include "redis/module.h"
 
 static struct redis *connect_key(const char *key)
 {

@@ -4,7 +4,7 @@
  *
  * tags: portable foreign
  */
-#include "kind/classic/classic.h"
+#include "foreign/classic.h"
 
 #include <math.h>
 
@@ -13,12 +13,12 @@
 #include "child.h"
 #include "random.h"
 #include "scratchdir.h"
-#include "store/chain.h"
-#include "store/filter_build.h"
-#include "store/foreign.h"
-#include "store/header.h"
-#include "store/repair.h"
-#include "store/session.h"
+#include "file/chain.h"
+#include "write/filter_build.h"
+#include "foreign/foreign.h"
+#include "file/header.h"
+#include "file/repair.h"
+#include "file/session.h"
 #include "store/store.h"
 
 enum {

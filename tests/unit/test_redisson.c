@@ -1,5 +1,5 @@
 /* tags: portable foreign */
-#include "kind/classic/classic.h"
+#include "foreign/classic.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* A filter that is made anew for its keys: more than are kept, and what is in the way.
  * The rest is in grow.bats.
  * tags: threads */
-#include "store/refit.h"
+#include "write/refit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "check.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
-#include "store/chain.h"
-#include "store/filter_build.h"
+#include "file/chain.h"
+#include "write/filter_build.h"
 #include "store/store.h"
 
 static const char path[] = "f.seen";

@@ -11,9 +11,9 @@
 #include "check.h"
 #include "keys/keyset.h"
 #include "random.h"
-#include "store/filter.h"
-#include "store/format.h"
-#include "store/header.h"
+#include "file/filter.h"
+#include "file/format.h"
+#include "file/header.h"
 
 static uint64_t absent_hash(uint64_t i)
 {

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "store/format.h"
-#include "store/newfile.h"
-#include "store/secret.h"
+#include "file/format.h"
+#include "file/newfile.h"
+#include "file/secret.h"
 
 #ifdef SEEN_SODIUM
 #include "scratchdir.h"

@@ -1,7 +1,7 @@
 /* Writing in place, and what readers see of it: filter.c, session.c and sig.c together.
  * tags: threads */
 #include "base/disk.h"
-#include "store/session.h"
+#include "file/session.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,9 +17,9 @@
 #include "kind/bloom/bloom.h"
 #include "random.h"
 #include "scratchdir.h"
-#include "store/lock.h"
-#include "store/newfile.h"
-#include "store/repair.h"
+#include "file/lock.h"
+#include "file/newfile.h"
+#include "file/repair.h"
 
 enum { PAGES = 8, CAPACITY = 10000 };
 

@@ -5,8 +5,8 @@
 #include "check.h"
 #include "keys/prep.h"
 #include "scratchdir.h"
-#include "store/filter_build.h"
-#include "store/header.h"
+#include "write/filter_build.h"
+#include "file/header.h"
 
 /* Makes an empty filter. */
 static void make(const char *path, uint32_t prep)

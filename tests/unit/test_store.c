@@ -10,10 +10,10 @@
 #include "check.h"
 #include "random.h"
 #include "scratchdir.h"
-#include "store/chain.h"
-#include "store/filter.h"
-#include "store/filter_build.h"
-#include "store/header.h"
+#include "file/chain.h"
+#include "file/filter.h"
+#include "write/filter_build.h"
+#include "file/header.h"
 
 enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
 

@@ -3,7 +3,7 @@
  * tags: foreign */
 #include "check.h"
 #include "kind/bloom/bloom.h"
-#include "kind/classic/classic.h"
+#include "foreign/classic.h"
 #include "kind/table.h"
 #include "kind/target.h"
 #include "random.h"

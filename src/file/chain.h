@@ -1,0 +1,111 @@
+/*
+ * Layer lists of growing filters and rings: decides which layer comes next. This module works on
+ * headers only; advance.h changes the file. New keys always go into the newest layer.
+ *
+ * A growing filter (POLICY_GROW) gets another layer when the newest is full. The new layer has room
+ * for as many keys as the filter has, or for fewer if the file would become too large for its keys.
+ * Each layer gets a fixed part of the FPR that is left: the promised FPR less that of the earlier
+ * layers, measured from their bits. So the FPR of all layers together never passes the promised
+ * one. A key is inserted only if no layer has it. Layouts of other programs have their own rules
+ * (kind->growth).
+ *
+ * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
+ * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
+ * keys that recur stay. A rotation has three steps, each on disk before the next begins: the layer
+ * is marked void, it is zeroed, it is marked as the newest. The next writer finishes an interrupted
+ * rotation.
+ */
+#ifndef FILE_CHAIN_H
+#define FILE_CHAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "file/layers.h"
+
+enum {
+    CHAIN_FIRST = 1 << 20, /* capacity of a growing filter's first layer if nothing is known */
+    CHAIN_GENERATIONS = FORMAT_MAX_LAYERS - 1,
+};
+
+/* The part of the promised FPR that a first layer takes which has room for the keys to come. */
+extern const double CHAIN_SIZED;
+
+/* The layer that takes keys. */
+unsigned chain_newest(const struct header *h);
+
+/* Set up the layers of a new header, and its policy, capacity and FPR. chain_start_growing: the
+ * first layer, for n keys, of a growing filter that keeps FPR p; n is 0 if the number of keys is
+ * unknown, for a layer of CHAIN_FIRST keys. `more`: further layers are expected, so that the first
+ * leaves them a larger part of p, and can be folded. chain_start_ring: the layers of a ring that
+ * remembers n keys for at least `generations` rotations. The newest layer's `since` is h->created.
+ * The layers get no file offsets yet (format_place). */
+bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p, bool more,
+                         struct err *err);
+bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
+                      double p, struct err *err);
+
+/* The same for a header with one layer, like that of the growing filter `like`. */
+void chain_start_like(struct header *h, const struct header *like);
+
+/* For how many rotations a filter remembers a key; 0: it is no ring. */
+unsigned chain_generations(const struct header *h);
+
+/* Does the newest layer take exactly n_design keys (kind.h)? Not in a merged filter, where the
+ * number of keys in a layer is unknown. */
+bool chain_is_exact(const struct header *h);
+
+/* The number of keys that changed a bit of layer i; of an exact one, at most its capacity. */
+uint64_t chain_keys_in(const struct header *h, const struct counters *counters, unsigned i);
+
+/* The same of the oldest layer. */
+uint64_t chain_oldest_keys(const struct header *h, const struct counters *counters);
+
+/* Follows the filling of a layer that has n keys, while `added` more change a bit of it. The layers
+ * before it report absent keys absent with the probability `passed`, and keep the others out of it.
+ * Returns the number of distinct keys that the layer then has, with those that it falsely reported.
+ * Adds to *dropped how many keys all these layers falsely reported meanwhile: the sum of
+ * fpr / (1 - fpr). */
+double chain_fill(const struct layer *layer, double passed, double n, double added,
+                  double *dropped);
+
+/* The number of distinct keys that layer i was given, by the counters. */
+double chain_distinct(const struct header *h, const struct counters *counters, unsigned i);
+
+/* What the counters tell of the layers that are there: the number of distinct keys given, and how
+ * many of them were falsely reported present. */
+void chain_given(const struct header *h, const struct counters *counters, double *n,
+                 double *dropped);
+
+/* The FPR of the whole filter that the counters tell, without a look at the bits. */
+double chain_counted_fpr(const struct header *h, const struct counters *counters);
+
+/* Call it if a crash may have left the counters behind the bits: raises keys_added to what the bits
+ * of the newest layer show, all of which are read. */
+void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters);
+
+/* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
+bool chain_can_grow(const struct header *h, struct err *err);
+
+/* The first layer's capacity if the first input has about n distinct keys; 0 if n is 0 (unknown).
+ */
+uint64_t chain_first(uint64_t n);
+
+/* A copy of the header with the counters and with the newest layer closed: fpr_closed comes from
+ * its bits, all of which are read. The first step of every change of layers. If the layer is exact,
+ * first lowers keys_added to what the layers can hold. */
+struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads);
+
+/* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and
+ * below, `name` is the filter's name in messages. */
+bool chain_grow(struct header *h, const char *name, struct err *err);
+
+/* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks
+ * the oldest layer void. chain_find_void returns the void layer, or -1. chain_renew marks it,
+ * emptied, as the newest. */
+bool chain_void(struct header *h, const char *name, struct err *err);
+int chain_find_void(const struct header *h);
+bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err);
+
+#endif

@@ -1,0 +1,808 @@
+#include "file/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "base/num.h"
+#include "base/output.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/sig.h"
+#include "keys/xxh3.h"
+#include "file/lock.h"
+
+/* Chooses between the two slots. An intact slot counts even if its contents are refused: the other
+ * slot may describe an older state of the file. */
+static bool choose_slot(const uint8_t *buf, size_t got, struct header *h, bool *slot_damaged,
+                        struct err *err)
+{
+    struct header b = {0};
+    struct err b_err;
+    size_t a_len = got < FORMAT_PAGE ? got : FORMAT_PAGE;
+    bool a_ok = format_decode(buf, a_len, h, err);
+    *slot_damaged = false;
+    if (a_ok && format_is_immutable(h))
+        return true;
+    bool b_ok = format_decode(buf + FORMAT_SLOT_B, got - a_len, &b, &b_err);
+    if (b_ok && format_is_immutable(&b)) {
+        b_ok = false;
+        b.epoch = 0;
+    }
+    if (a_ok && b_ok && memcmp(h->id, b.id, sizeof b.id) != 0)
+        return fail(err, "is damaged: its two headers belong to different files");
+    *slot_damaged = (h->epoch == 0) != (b.epoch == 0);
+    if (b.epoch <= h->epoch)
+        return a_ok;
+    *h = b;
+    if (!b_ok)
+        *err = b_err;
+    return b_ok;
+}
+
+/* Reads the header of an open file. The error is a predicate, as with format_decode. */
+static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err *err)
+{
+    uint8_t buf[2 * FORMAT_PAGE];
+    size_t got;
+    memset(h, 0, sizeof *h);
+    for (int tries = 0;; tries++) {
+        if (!disk_read(fd, buf, sizeof buf, 0, &got))
+            return fail_errno(err, "cannot be read");
+        bool ok = choose_slot(buf, got, h, slot_damaged, err);
+        /* A slot that seems damaged may be in the middle of a write. */
+        if (!*slot_damaged || tries == 3)
+            return ok;
+        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    }
+}
+
+/* What read_state finds, at first and again when the file has changed. */
+struct state {
+    struct header header;
+    bool slot_damaged, settled;
+    struct stat status;
+};
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* Reads the header, and the status that belongs to it; it is not needed if the header says that the
+ * file is being written. The last writer writes to the file even after it has marked
+ * it clean. Only its lock tells when it is done: until then, the state is not settled. */
+static bool read_state(const struct filter *f, struct state *now, struct err *err)
+{
+    struct stat before, after;
+    struct err why;
+    bool ok;
+    if (fstat(f->fd, &after) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    for (int tries = 0; tries < 4; tries++) {
+        before = after;
+        ok = read_header(f->fd, &now->header, &now->slot_damaged, &why);
+        now->settled = !ok || format_is_immutable(&now->header) ||
+                       now->header.state != STATE_CLEAN || !lock_held(f->fd);
+        if (fstat(f->fd, &after) != 0)
+            return fail_errno(err, "cannot look at '%s'", f->path);
+        if (same_time(&before.st_mtim, &after.st_mtim) &&
+            same_time(&before.st_ctim, &after.st_ctim))
+            break;
+    }
+    now->status = after;
+    return ok || fail(err, "'%s' %s", f->path, why.text);
+}
+
+/* Called after the header was read. The file may have grown in between. */
+static bool check_size(const struct filter *f, const struct header *h, struct err *err)
+{
+    struct stat st;
+    if (fstat(f->fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    uint64_t size = (uint64_t)st.st_size, expected = h->file_len;
+    if (size == expected || (size > expected && format_grows(h)))
+        return true;
+    return fail(err, "'%s' is %s: %" PRIu64 " bytes, its header says %" PRIu64, f->path,
+                size < expected ? "truncated" : "damaged", size, expected);
+}
+
+static bool check_writable(const struct filter *f, struct err *err)
+{
+    const struct header *h = &f->header;
+    if (kind_counts(h->layers[0].kind))
+        return fail(err,
+                    "'%s' is a counted set, which takes keys in whole batches, from 'seen add' "
+                    "alone; it can be asked at any time ('seen query', 'seen dedup --also')",
+                    f->path);
+    if (format_is_immutable(h))
+        return fail(err,
+                    "'%s' is a compact filter, to which no keys can be added: make it again from "
+                    "all keys, or add to another filter and merge the two",
+                    f->path);
+    if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
+        return fail(err, "'%s' was written by a newer version of seen: it can be read only",
+                    f->path);
+    /* Only a forged epoch gets here: at a million epochs a second it takes 146 000 years. The other
+     * half is left for use while the file is open. */
+    if (h->epoch > INT64_MAX / 2)
+        return fail(err, "'%s' has used up its epochs: it can be read only", f->path);
+    return true;
+}
+
+enum { FUSE_TYPE = 0x65735546, OVERLAY_TYPE = 0x794c7630 }; /* statfs(2) */
+
+/* FUSE may give each name of a file pages and locks of its own: writers by two names would undo
+ * each other's bits. */
+static bool look_at_system(struct filter *f, const struct stat *st, struct err *err)
+{
+    struct statfs fs;
+    if (fstatfs(f->fd, &fs) != 0)
+        return true;
+    f->may_be_copied = !f->writable && (uint32_t)fs.f_type == OVERLAY_TYPE;
+    return !f->writable || st->st_nlink <= 1 || (uint32_t)fs.f_type != FUSE_TYPE ||
+           fail(err,
+                "'%s' has several names (hard links) on a FUSE file system, which may keep writers "
+                "by different names apart: it can be read only",
+                f->path);
+}
+
+static bool cannot_open(const struct filter *f, struct err *err)
+{
+    if (errno == ENOENT && strstr(f->path, "://") != NULL)
+        return fail(err, "'%s' is an address: 'seen import' makes a file of a filter in Redis",
+                    f->path);
+    if (errno == ENOENT && strcmp(f->path, "-") == 0)
+        return fail(err, "a filter is a file, and cannot come from standard input");
+    return fail_errno(err, "cannot open '%s'", f->path);
+}
+
+static bool open_file(struct filter *f, struct err *err)
+{
+    struct stat st;
+    /* O_NONBLOCK: refuse a FIFO instead of waiting for its writer. */
+    f->fd = open(f->path, (f->writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (f->fd < 0)
+        return cannot_open(f, err);
+    if (fstat(f->fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", f->path);
+    if (!S_ISREG(st.st_mode))
+        return fail(err, "'%s' is not a regular file", f->path);
+    if (st.st_size == 0)
+        return fail(err, "'%s' is not a seen filter: it is empty", f->path);
+    return look_at_system(f, &st, err) && output_spares(f->fd, f->path, err);
+}
+
+/* Maps `len` bytes of the file, or resizes the mapping. On MAP_FAILED, f->map is as before. */
+static void *map_or_move(const struct filter *f, size_t len)
+{
+    int access = f->writable ? PROT_READ | PROT_WRITE : PROT_READ;
+#ifdef MREMAP_MAYMOVE
+    /* Needs additional address space only for the difference. */
+    if (f->map != NULL)
+        return mremap(f->map, (size_t)f->map_len, len, MREMAP_MAYMOVE);
+#endif
+    void *map = mmap(NULL, len, access, MAP_SHARED, f->fd, 0);
+    /* FUSE with direct I/O permits no shared mapping, so there are no writers. */
+    if (map == MAP_FAILED && errno == ENODEV && !f->writable)
+        map = mmap(NULL, len, access, MAP_PRIVATE, f->fd, 0);
+    if (map != MAP_FAILED && f->map != NULL)
+        munmap(f->map, (size_t)f->map_len);
+    return map;
+}
+
+/* Maps the first `len` bytes of the file, in place of the old mapping. On failure the old mapping
+ * stays. */
+static bool map_file(struct filter *f, uint64_t len, struct err *err)
+{
+    void *map = MAP_FAILED;
+    if (f->map != NULL)
+        sig_unguard(f->map);
+    errno = EFBIG;
+    if (len <= SIZE_MAX)
+        map = map_or_move(f, (size_t)len);
+    bool ok = map != MAP_FAILED;
+    if (ok) {
+        f->map = map;
+        f->map_len = len;
+    } else if (errno == ENODEV) {
+        fail(err, "cannot write to '%s': its file system permits no shared mapping", f->path);
+    } else {
+        fail_errno(err, "cannot map '%s'", f->path);
+    }
+    if (f->map != NULL)
+        sig_guard(f->map, f->map_len, f->path, f->writable ? f->fd : -1);
+    return ok;
+}
+
+/* Gets memory for one bit per page, for layers that have none yet. The kernel provides its pages on
+ * first use, so this costs nothing in advance. */
+static bool prepare_verifying(struct filter *f, const struct header *h, struct err *err)
+{
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        uint64_t pages = layer_pages(&h->layers[i]);
+        if (f->verified[i] != NULL)
+            continue;
+        f->verified[i] = calloc((size_t)(pages / 64 + 1), sizeof *f->verified[i]);
+        if (f->verified[i] == NULL)
+            return fail_errno(err, "cannot open '%s'", f->path);
+        f->unverified[i] = pages;
+    }
+    return true;
+}
+
+bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
+{
+    if (h->file_len != f->map_len && !map_file(f, h->file_len, err))
+        return false;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        f->data[i] = f->map + h->layers[i].data_off;
+    return prepare_verifying(f, h, err);
+}
+
+static void take_state(struct filter *f, const struct state *now)
+{
+    f->header = now->header;
+    f->slot_damaged = now->slot_damaged;
+    f->status = now->status;
+    f->settled = now->settled;
+}
+
+/* Reads and maps an open file. */
+static bool load(struct filter *f, struct err *err)
+{
+    struct state now = {0};
+    if (!read_state(f, &now, err))
+        return false;
+    take_state(f, &now);
+    return check_size(f, &f->header, err) && (!f->writable || check_writable(f, err)) &&
+           filter_prepare(f, &f->header, err);
+}
+
+bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err)
+{
+    memset(f, 0, sizeof *f);
+    f->path = path;
+    f->writable = mode == FILTER_WRITE;
+    f->fd = -1;
+    if (open_file(f, err) && load(f, err))
+        return true;
+    filter_close(f);
+    return false;
+}
+
+static void unmap_file(struct filter *f)
+{
+    if (f->map == NULL)
+        return;
+    sig_unguard(f->map);
+    munmap(f->map, (size_t)f->map_len);
+    f->map = NULL;
+}
+
+void filter_close(struct filter *f)
+{
+    for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++) {
+        free(f->verified[i]);
+        f->verified[i] = NULL;
+    }
+    unmap_file(f);
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}
+
+/* Epochs only go up. */
+bool filter_changed(const struct filter *f)
+{
+    if (format_is_immutable(&f->header))
+        return false;
+    return format_epoch(f->map + FORMAT_SLOT_A) > f->header.epoch ||
+           format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
+}
+
+static bool overwritten(const struct filter *f, struct err *err)
+{
+    return fail(err, "'%s' was overwritten while it was in use", f->path);
+}
+
+/* Can a writer have written to the file since its header was read? A writer holds its lock before
+ * it writes, and leaves a new epoch. */
+static bool may_be_written(const struct filter *f)
+{
+    return f->writable || !f->settled ||
+           (!format_is_immutable(&f->header) &&
+            (f->header.state != STATE_CLEAN || lock_held(f->fd) || filter_changed(f)));
+}
+
+/* The epoch of the file now. */
+static uint64_t epoch_now(const struct filter *f)
+{
+    uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
+    uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
+    return a > b ? a : b;
+}
+
+bool filter_is_copied(const struct filter *f)
+{
+    static const uint64_t at[] = {FORMAT_SLOT_A, FORMAT_SLOT_B};
+    uint8_t slot[64]; /* its beginning, with the epoch */
+    size_t got;
+    if (!f->may_be_copied || format_is_immutable(&f->header))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (disk_read(f->fd, slot, sizeof slot, at[i], &got) && got == sizeof slot &&
+            format_epoch(slot) > epoch_now(f))
+            return true;
+    return false;
+}
+
+/* Has the file's status changed by a link, a new name, mode or owner, as when another file takes
+ * its name? That changes no contents. */
+static bool is_relabelled(const struct filter *f, const struct stat *now)
+{
+    const struct stat *was = &f->status;
+    struct stat named;
+    return now->st_nlink != was->st_nlink || now->st_mode != was->st_mode ||
+           now->st_uid != was->st_uid || now->st_gid != was->st_gid || stat(f->path, &named) != 0 ||
+           named.st_dev != now->st_dev || named.st_ino != now->st_ino;
+}
+
+/* Was the file written to, by its times? `cp -p` and `rsync -t` set that of modification, which two
+ * files, or two states of this one, may have in common. */
+static bool is_modified(const struct filter *f, const struct stat *now)
+{
+    return !same_time(&now->st_mtim, &f->status.st_mtim) ||
+           (!same_time(&now->st_ctim, &f->status.st_ctim) && !is_relabelled(f, now));
+}
+
+bool filter_is_overwritten(const struct filter *f)
+{
+    struct stat st;
+    /* Whoever copies a file over another writes its header before its data. */
+    atomic_thread_fence(memory_order_acquire);
+    return fstat(f->fd, &st) != 0 || (uint64_t)st.st_size < f->header.file_len ||
+           !format_continues(f->map, &f->header) || filter_is_copied(f) ||
+           (is_modified(f, &st) && !may_be_written(f));
+}
+
+bool filter_check_intact(const struct filter *f, struct err *err)
+{
+    if (!filter_is_overwritten(f))
+        return true;
+    return filter_is_copied(f) ? fail(err,
+                                      "'%s' was copied by its overlay file system when a writer "
+                                      "came: run this again",
+                                      f->path)
+                               : overwritten(f, err);
+}
+
+void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id])
+{
+    uint8_t state[sizeof f->header.id + 8 + FORMAT_PAGE] = {0};
+    memcpy(state, f->header.id, sizeof f->header.id);
+    put_le64(state + sizeof f->header.id, epoch_now(f));
+    if (!format_is_immutable(&f->header))
+        memcpy(state + sizeof f->header.id + 8, f->map + FORMAT_SESSION, FORMAT_PAGE);
+    for (unsigned half = 0; half < 2; half++)
+        put_le64(id + 8 * half, xxh3_bytes(state, sizeof state, half));
+}
+
+const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len)
+{
+    const struct layer *l = &f->header.layers[layer];
+    *len = layer_page_len(l, page);
+    return f->data[layer] + page * LAYER_PAGE;
+}
+
+static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
+{
+    const struct layer *l = &f->header.layers[layer];
+    size_t len;
+    const uint8_t *data = filter_page(f, layer, page, &len);
+    return layer_page_sum(format_layer_seed(&f->header, l), page, data, len) ==
+           get_le32(f->map + l->sums_off + FORMAT_SUM * page);
+}
+
+/* Validates the contents of a page whose checksum matches. The error is a predicate of the page. */
+static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, struct err *why)
+{
+    const struct layer *l = &f->header.layers[layer];
+    struct err what;
+    return l->kind->check_page == NULL || l->kind->check_page(l, f->data[layer], page, &what) ||
+           fail(why, "matches its checksum, but %s", what.text);
+}
+
+/* The number of the writers' turn; odd: one is in a turn (session.c). */
+static uint32_t turn_now(const struct filter *f)
+{
+    return format_is_immutable(&f->header) ? 0 : get_le32(f->map + FORMAT_SESSION + FORMAT_TURN);
+}
+
+/* May the page differ from its checksum, because a writer has changed it? A writer marks a page
+ * before it changes it, and clears the mark after it has renewed the checksum. It also does that at
+ * the end of a turn, unless it says that checksums are stale (session.c). In a clean file a mark
+ * means nothing. */
+static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
+{
+    const struct layer *l = &f->header.layers[layer];
+    if (l->touched_off == 0)
+        return false;
+    atomic_thread_fence(memory_order_acquire); /* what was read of the page was read before */
+    bool may_be_stale = (f->header.state != STATE_CLEAN || filter_changed(f)) &&
+                        (turn_now(f) % 2 != 0 || f->map[FORMAT_SESSION + FORMAT_STALE] != 0);
+    /* Looked at last: a writer has cleared marks that mean nothing before it says that it is there.
+     */
+    atomic_thread_fence(memory_order_acquire);
+    uint8_t marks = __atomic_load_n(f->map + l->touched_off + page / 8, __ATOMIC_RELAXED);
+    return may_be_stale && (marks >> page % 8 & 1);
+}
+
+/* Has a rotation begun to empty the layer, so that its bytes have no meaning? */
+static bool is_void_now(const struct filter *f, unsigned layer)
+{
+    struct header now;
+    struct err ignored;
+    bool slot_damaged;
+    return format_forgets(&f->header) && read_header(f->fd, &now, &slot_damaged, &ignored) &&
+           layer < now.n_layers && now.layers[layer].is_void;
+}
+
+enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
+
+/* Checks a page beside writers, which mark it, change it, and renew its checksum at the end of a
+ * turn or of an epoch. So a page that does not match and is not marked is damaged if it is so twice
+ * in one turn and epoch. Sets *why, a predicate, if it is damaged. */
+static enum page_state check_page(const struct filter *f, unsigned layer, uint64_t page,
+                                  struct err *why)
+{
+    for (;;) {
+        uint64_t epoch = epoch_now(f);
+        uint32_t turn = turn_now(f);
+        for (int tries = 0; tries < 2; tries++) {
+            if (page_holds(f, layer, page))
+                return page_is_sane(f, layer, page, why) ? PAGE_HOLDS : PAGE_DAMAGED;
+            if (is_touched(f, layer, page) || is_void_now(f, layer))
+                return PAGE_UNCHECKED;
+        }
+        if (epoch_now(f) == epoch && turn_now(f) == turn)
+            break;
+    }
+    fail(why, "does not match its checksum");
+    return PAGE_DAMAGED;
+}
+
+static bool page_damaged(const struct filter *f, unsigned layer, uint64_t page,
+                         const struct err *why, struct err *err)
+{
+    if (!f->writable && !filter_check_intact(f, err))
+        return false;
+    return fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 ") %s",
+                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE,
+                why->text);
+}
+
+bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    struct err why;
+    return check_page(f, layer, page, &why) != PAGE_DAMAGED ||
+           page_damaged(f, layer, page, &why, err);
+}
+
+bool filter_check_fresh(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    struct err why;
+    if (page_holds(f, layer, page))
+        return true;
+    fail(&why, "does not match its checksum");
+    return page_damaged(f, layer, page, &why, err);
+}
+
+/* Does a page that was found sound count as sound? For a reader, as long as nobody writes: then the
+ * times of the file tell if it is changed. For a writer, until filter_distrust. */
+static bool trusts(const struct filter *f)
+{
+    return f->writable || (f->header.state == STATE_CLEAN && !filter_changed(f));
+}
+
+bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err)
+{
+    uint64_t bit = (uint64_t)1 << page % 64;
+    _Atomic uint64_t *word = &f->verified[layer][page / 64];
+    bool keeps = trusts(f);
+    if (keeps && (atomic_load_explicit(word, memory_order_relaxed) & bit))
+        return true;
+    bool touched = f->header.state != STATE_CLEAN && is_touched(f, layer, page);
+    if (!touched && !filter_check_page(f, layer, page, err))
+        return false;
+    if (!keeps || (!f->writable && is_touched(f, layer, page)))
+        return true;
+    uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+    /* Two threads may have checked the same page; it counts once. */
+    if (!(before & bit))
+        atomic_fetch_sub_explicit(&f->unverified[layer], 1, memory_order_relaxed);
+    return true;
+}
+
+static void forget_checks(struct filter *f)
+{
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        uint64_t pages = layer_pages(&f->header.layers[i]);
+        memset(f->verified[i], 0, (size_t)(pages / 64 + 1) * sizeof *f->verified[i]);
+        f->unverified[i] = pages;
+    }
+}
+
+/* A check takes about 0.2 us. Forty times that for each page checked: they take 2.5 % of the time
+ * at most. */
+enum { TRUST_NS = 40 * 200 };
+
+void filter_distrust(struct filter *f)
+{
+    struct timespec t;
+    uint64_t checked = 0;
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        checked += layer_pages(&f->header.layers[i]) - f->unverified[i];
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    if (now - f->trusted_since < checked * TRUST_NS)
+        return;
+    forget_checks(f);
+    f->trusted_since = now;
+}
+
+bool filter_check_used(struct filter *f, struct err *err)
+{
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        for (uint64_t page = 0; page < layer_pages(&f->header.layers[i]); page++)
+            if ((f->verified[i][page / 64] >> page % 64 & 1) && !is_touched(f, i, page) &&
+                !filter_check_page(f, i, page, err))
+                return false;
+    return true;
+}
+
+/* Context of need_page, which verifies a page that a kind needs. */
+struct need {
+    struct filter *f;
+    unsigned layer;
+    bool keeps; /* trusts(f) */
+    struct err *err;
+};
+
+static bool need_page(void *ctx, uint64_t page)
+{
+    const struct need *need = ctx;
+    uint64_t word =
+        atomic_load_explicit(&need->f->verified[need->layer][page / 64], memory_order_relaxed);
+    return (need->keeps && (word >> page % 64 & 1)) ||
+           filter_verify_page(need->f, need->layer, page, need->err);
+}
+
+/* Does the layer have pages to be verified? */
+static bool is_unverified(const struct need *need)
+{
+    return !need->keeps ||
+           atomic_load_explicit(&need->f->unverified[need->layer], memory_order_relaxed) != 0;
+}
+
+bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err)
+{
+    const struct layer *l = &f->header.layers[layer];
+    struct need need = {f, layer, trusts(f), err};
+    return !is_unverified(&need) || layer_each_page(l, f->data[layer], keys, n, need_page, &need);
+}
+
+void filter_expect(struct filter *f, bool many)
+{
+    (void)madvise(f->map, f->map_len, many ? MADV_NORMAL : MADV_RANDOM);
+}
+
+static bool verify(void *ctx, unsigned layer, struct hashes keys, size_t n, struct err *err)
+{
+    return filter_verify(ctx, layer, keys, n, err);
+}
+
+bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
+                  struct err *err)
+{
+    const struct layers layers = filter_layers(f);
+    return layers_query(&layers, keys, n, present, verify, f, err);
+}
+
+bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,
+                         struct err *err)
+{
+    const struct layer *l = &f->header.layers[0];
+    struct need need = {f, 0, trusts(f), err};
+    if (is_unverified(&need) && !l->kind->counts->pages(l, f->data[0], keys, n, need_page, &need))
+        return false;
+    l->kind->counts->query(l, f->data[0], keys, n, count);
+    return true;
+}
+
+enum filter_health filter_health(const struct filter *f)
+{
+    struct header before = f->header, after;
+    for (;;) {
+        struct err ignored;
+        bool slot_damaged;
+        if (before.state == STATE_CLEAN)
+            return FILTER_CLEAN;
+        if (lock_alive(f->fd))
+            return FILTER_WRITING;
+        /* A writer takes its lock before it marks the file and releases it after it has made the
+         * file clean. So if no lock is held and the mark is unchanged, its writer is dead. */
+        if (!read_header(f->fd, &after, &slot_damaged, &ignored) || after.epoch == before.epoch)
+            return FILTER_DIRTY;
+        before = after;
+    }
+}
+
+/* Does the file still have the same layers in the same places? The bitmaps of verified pages were
+ * allocated for those sizes. */
+static bool is_continued(const struct header *before, const struct header *now)
+{
+    if (memcmp(before->id, now->id, sizeof now->id) != 0 || now->n_layers < before->n_layers ||
+        now->epoch < before->epoch)
+        return false;
+    for (unsigned i = 0; i < before->n_layers; i++) {
+        const struct layer *a = &before->layers[i], *b = &now->layers[i];
+        if (a->kind != b->kind || a->data_off != b->data_off || a->data_len != b->data_len ||
+            a->sums_off != b->sums_off || a->touched_off != b->touched_off ||
+            memcmp(a->geometry, b->geometry, sizeof a->geometry) != 0)
+            return false;
+    }
+    return true;
+}
+
+bool filter_reload(struct filter *f, struct err *err)
+{
+    struct state now = {0};
+    if (!read_state(f, &now, err))
+        return false;
+    if (!is_continued(&f->header, &now.header))
+        return overwritten(f, err);
+    bool has_grown = now.header.file_len != f->header.file_len;
+    if (has_grown && !check_size(f, &now.header, err))
+        return false;
+    if (!filter_prepare(f, &now.header, err))
+        return false;
+    /* While a writer was at its end, the times of the file did not tell of damage. */
+    bool doubtful = now.header.epoch != f->header.epoch || !f->settled;
+    take_state(f, &now);
+    if (doubtful)
+        forget_checks(f);
+    return true;
+}
+
+bool filter_refresh(struct filter *f, struct err *err)
+{
+    if (!format_continues(f->map, &f->header))
+        return overwritten(f, err);
+    return (f->settled && !filter_changed(f)) || filter_reload(f, err);
+}
+
+void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)
+{
+    const struct layers layers = filter_layers(f);
+    layers_census(&layers, layer, threads, out);
+}
+
+void filter_census_all(const struct filter *f, unsigned threads, struct census *out)
+{
+    const struct layers layers = filter_layers(f);
+    layers_census_all(&layers, threads, out);
+}
+
+bool filter_read_header(const char *path, struct header *h, struct err *err)
+{
+    struct filter f;
+    if (!filter_open(&f, path, FILTER_READ, err))
+        return false;
+    *h = f.header;
+    filter_close(&f);
+    return true;
+}
+
+bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct err *err)
+{
+    struct filter f;
+    struct census census;
+    if (!filter_open(&f, path, FILTER_READ, err))
+        return false;
+    *n = (double)f.header.counters.keys_added;
+    if (format_shares_keys(&f.header)) {
+        filter_census_all(&f, threads, &census);
+        *n = census.n_low;
+    }
+    filter_close(&f);
+    return true;
+}
+
+/* Pages per block. A block is enough work to be worth handing to a thread. */
+enum { CHECK_BLOCK = 256 };
+
+struct check {
+    const struct filter *f;
+    unsigned layer;
+    filter_damage *damaged;
+    void *ctx;
+    uint64_t bytes;       /* in all layers */
+    pthread_mutex_t lock; /* for calls of `damaged` and for the counts */
+    uint64_t n_damaged, n_unchecked, bytes_done;
+};
+
+static void check_block(void *ctx, unsigned worker, uint64_t block)
+{
+    struct check *c = ctx;
+    const struct layer *l = &c->f->header.layers[c->layer];
+    uint64_t first = block * CHECK_BLOCK, left = layer_pages(l) - first;
+    uint64_t n = left < CHECK_BLOCK ? left : CHECK_BLOCK;
+    (void)worker;
+    for (uint64_t page = first; page < first + n; page++) {
+        struct err why;
+        enum page_state state = check_page(c->f, c->layer, page, &why);
+        if (state == PAGE_HOLDS)
+            continue;
+        pthread_mutex_lock(&c->lock);
+        c->n_unchecked += state == PAGE_UNCHECKED;
+        c->n_damaged += state == PAGE_DAMAGED;
+        if (state == PAGE_DAMAGED && c->damaged != NULL)
+            c->damaged(c->ctx, c->layer, page, l->data_off + page * LAYER_PAGE, why.text);
+        pthread_mutex_unlock(&c->lock);
+    }
+    uint64_t end = (first + n) * LAYER_PAGE;
+    pthread_mutex_lock(&c->lock);
+    c->bytes_done += (end < l->data_len ? end : l->data_len) - first * LAYER_PAGE;
+    progress_update(c->bytes_done, c->bytes, 0);
+    pthread_mutex_unlock(&c->lock);
+}
+
+uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
+                            filter_damage *damaged, void *ctx)
+{
+    struct check c = {.f = f, .damaged = damaged, .ctx = ctx};
+    pthread_mutex_init(&c.lock, NULL);
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        c.bytes += f->header.layers[i].is_void ? 0 : f->header.layers[i].data_len;
+    for (c.layer = 0; c.layer < f->header.n_layers; c.layer++) {
+        uint64_t pages = layer_pages(&f->header.layers[c.layer]);
+        if (f->header.layers[c.layer].is_void)
+            continue;
+        parallel_for(threads, pages / CHECK_BLOCK + (pages % CHECK_BLOCK != 0), check_block, &c);
+    }
+    pthread_mutex_destroy(&c.lock);
+    *unchecked = c.n_unchecked;
+    return c.n_damaged;
+}
+
+/* Writers may be active while the file is read, so a page that did not match may match later. */
+enum { SOUND_TRIES = 5 };
+
+bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
+{
+    for (int tries = 0; tries < SOUND_TRIES; tries++) {
+        uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
+        if (damaged == 0)
+            return true;
+        if (!filter_changed(f))
+            return filter_check_intact(f, err) &&
+                   fail(err, "'%s' is damaged in %" PRIu64 " page%s; 'seen verify' names %s",
+                        f->path, damaged, num_plural(damaged), damaged == 1 ? "it" : "them");
+        if (!filter_reload(f, err))
+            return false;
+    }
+    return fail(err, "'%s' kept changing while it was read", f->path);
+}

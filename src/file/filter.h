@@ -1,0 +1,167 @@
+/*
+ * An open, mapped filter file: reads its header, queries keys, checks pages, counts bits.
+ *
+ *     struct filter f;
+ *     if (!filter_open(&f, path, FILTER_READ, &err)) ...
+ *     filter_query(&f, keys, n, present, &err);
+ *     filter_close(&f);
+ *
+ * Opening reads only the header. Each page is checked against its checksum when a query first needs
+ * it, and while others write at each use; on a mismatch filter_query fails rather than reporting a
+ * key absent. Only pages that a writer has marked as touched, and whose checksum has not been
+ * renewed since, cannot be checked. A writer checks a page before it marks and changes it
+ * (session.h). If the
+ * mapped file shrinks or becomes unreadable while in use, the process ends with a message and
+ * status 2.
+ */
+#ifndef FILE_FILTER_H
+#define FILE_FILTER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/err.h"
+#include "file/format.h"
+#include "file/layers.h"
+
+enum filter_mode {
+    FILTER_READ,
+    FILTER_WRITE, /* for session.h; refuses files that cannot be written to */
+};
+
+enum filter_health {
+    FILTER_CLEAN,
+    FILTER_WRITING, /* a live process is adding keys */
+    FILTER_DIRTY,   /* a process died while adding keys, and no writer has come since; or a repair
+                       is needed */
+};
+
+struct filter {
+    const char *path; /* as given; must outlive the filter */
+    int fd;
+    struct stat status; /* of the file, when the header was read */
+    bool settled;       /* false: a writer was about to leave, and would change it once more */
+    bool writable;
+    uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
+    uint64_t map_len;
+    struct header header;
+    uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
+    bool slot_damaged;                /* one of the two header slots is damaged */
+    bool may_be_copied;               /* by an overlay: see filter_is_copied */
+    /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
+    _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
+    _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
+    uint64_t trusted_since; /* when a writer last forgot them, in nanoseconds */
+};
+
+/* Refuses a file to which standard output or standard error is redirected. */
+bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
+void filter_close(struct filter *f);
+
+/* Only the header of a file. */
+bool filter_read_header(const char *path, struct header *h, struct err *err);
+
+/* How many distinct keys a file has; if its layers may share keys, at least that many. */
+bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct err *err);
+
+/* The filter's layers, for layers.h. */
+static inline struct layers filter_layers(const struct filter *f)
+{
+    return (struct layers){&f->header, f->data};
+}
+
+/* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
+ * LAYER_BATCH. Any number of threads may query at once. Fails if a page is damaged. */
+bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
+                  struct err *err);
+
+/* Sets count[i] to the count of key i, 0 if absent. Only for filters with kind->counts. n and
+ * failures as above. */
+bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,
+                         struct err *err);
+
+/* Checks the pages of a layer that a query of these keys reads, each once while the file is open,
+ * against their checksums. For callers that access the layer directly; call it first. Touched pages
+ * have no valid checksum and pass. n is at most LAYER_BATCH. Any number of threads may call it at
+ * once. */
+bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err);
+
+/* The same for one page. */
+bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
+
+/* For a writer, whose own changes hide those of others: checks pages again that were found sound
+ * some time ago, at their next use; and all that were used, at the end. */
+void filter_distrust(struct filter *f);
+bool filter_check_used(struct filter *f, struct err *err);
+
+/* Checks a page even if it was found to be sound before. */
+bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
+
+/* The same also for a page that writers have marked. */
+bool filter_check_fresh(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
+
+/* Hints the access pattern: many keys, with read-ahead (the default), or few keys, for which only
+ * the pages they need are read. */
+void filter_expect(struct filter *f, bool many);
+
+/* The file's state, from its header and its locks. */
+enum filter_health filter_health(const struct filter *f);
+
+/* Was the header written since it was read? Cheap: reads two words of the mapping. */
+bool filter_changed(const struct filter *f);
+
+/* Reads the header again, as another process may have written it: the valid slot with the higher
+ * epoch. Maps the file again if it has grown. On failure the old header and mapping stay in use.
+ * Not to be called during queries of the same struct filter. */
+bool filter_reload(struct filter *f, struct err *err);
+
+/* Gets the memory needed once `h` becomes the file's header: the mapping, and the bits of verified
+ * pages. On failure the filter can be used as before. */
+bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
+
+/* Calls filter_reload if the header was written since it was read, or a writer was at its end. */
+bool filter_refresh(struct filter *f, struct err *err);
+
+/* Was the file overwritten in place (cp, rsync --inplace) or truncated since it was opened, by
+ * anything but a writer? Then whatever was read from it may be a mixture of two files. For files
+ * opened with FILTER_READ. Call it after reading and before using what was read; costs one system
+ * call. */
+bool filter_is_overwritten(const struct filter *f);
+
+/* The same as a failure. */
+bool filter_check_intact(const struct filter *f, struct err *err);
+
+/* Has an overlay copied the file, because a writer came, so that the mapping is of the old copy?
+ * The inode number stays the same. */
+bool filter_is_copied(const struct filter *f);
+
+/* The id of a file that takes the place of this one and has all its keys: a hash of the id and of
+ * the state, which no other file shares, nor an earlier or later state of this one. By it writers
+ * of the old file know the new one. Called with the turn lock held. */
+void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id]);
+
+/* The bytes of a page of a layer, and their number. */
+const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
+
+/* Census of one layer, and of the whole filter (layers.h). */
+void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out);
+void filter_census_all(const struct filter *f, unsigned threads, struct census *out);
+
+/* A damaged page, its offset in the file, and a predicate: "does not match its checksum". */
+typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
+                           const char *why);
+
+/* Checks every page of every layer: its checksum and, if that matches, its contents. Calls
+ * `damaged`, unless NULL, for each damaged page, one call at a time, in any order. Touched pages
+ * that do not match are counted in *unchecked. Returns the number of damaged pages. Reports
+ * progress if the caller has begun it (progress.h). */
+uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
+                            filter_damage *damaged, void *ctx);
+
+/* Fails if a page of the file is damaged. To be called before the file is converted to another.
+ * Reads the header again if a writer has changed it meanwhile. */
+bool filter_check_sound(struct filter *f, unsigned threads, struct err *err);
+
+#endif

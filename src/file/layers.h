@@ -1,0 +1,64 @@
+/*
+ * Queries all layers of a filter, in a file or in memory, and takes a census of their bits. The
+ * header describes the layers; their offsets in a file are not used here.
+ */
+#ifndef FILE_LAYERS_H
+#define FILE_LAYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "keys/hash.h"
+#include "kind/kind.h"
+#include "file/format.h"
+
+/* Owned by the filter. Valid while the filter is open, also while it grows. */
+struct layers {
+    const struct header *header;
+    uint8_t *const *data; /* of layer i: data[i], layers[i].data_len bytes */
+};
+
+/* Called before a layer is searched for keys. */
+typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t n,
+                           struct err *err);
+
+/* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
+ * LAYER_BATCH. Calls `verify`, unless NULL, before each layer, and fails if it does. */
+bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
+                  layers_verify *verify, void *ctx, struct err *err);
+
+/* Census of one layer; of each layer; of the whole filter, from those of the layers. The FPR of the
+ * whole is 1 - prod(1 - fpr_i), that of independent layers; where layers share keys, as the
+ * generations of a ring may, the true FPR is at most that. Its n is the number of distinct keys
+ * given to the filter, including those that are in no layer because they were falsely reported
+ * present. Where layers can share keys, it is only bounded by the layers' numbers. For such bounds,
+ * and for those of an intersection, n is NAN. */
+void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out);
+void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
+void layers_census_whole(const struct header *h, const struct census *layer, struct census *all);
+
+/* The FPR that the filter has at capacity. Small filters of other programs may not reach the rate
+ * that they are designed for. */
+double layers_design_fpr(const struct header *h);
+
+/* Measures the FPR of the whole with a sample where the formula does not hold (kind->sampled_fpr).
+ * Takes up to some tenths of a second: only for an FPR that is printed. */
+void layers_sample_fpr(const struct layers *l, unsigned threads, struct census *all);
+
+/* The census of the whole filter in one call, without a sample. */
+void layers_census_all(const struct layers *l, unsigned threads, struct census *out);
+
+/* Do the counters agree with the bits? `layer` has the census of each layer. At any load, at most
+ * one in a million sound files gives a false alarm. The numbers of keys in all layers are *n_bits
+ * by the bits and *n_counted by the counters; NAN if bits or counters tell too little. */
+bool layers_counters_agree(const struct header *h, const struct counters *counters,
+                           const struct census *layer, double *n_bits, double *n_counted);
+
+/* How many new keys the filter took for known, by a count of `dropped` (chain_given) when `added`
+ * were added. With an FPR above 1/2, that count tells little: then sets *at_least, and returns a
+ * lower bound, from the bits. */
+double layers_dropped(double dropped, uint64_t added, const struct census *all, bool *at_least);
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * The two locks of a filter file: bytes far beyond any file's end, locked by open file description.
+ * The kernel releases such a lock when its process ends. session.h describes when each is held.
+ */
+#ifndef FILE_LOCK_H
+#define FILE_LOCK_H
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Offset with room after it in off_t: 2^62, or 2^30 where off_t has 32 bits. */
+#define LOCK_TURN                                                                                  \
+    ((off_t)1 << (sizeof(off_t) * 8 - 2)) /* held by the writer that changes something */
+#define LOCK_SESSION (LOCK_TURN + 1)      /* held shared by every writer, for its whole session */
+
+/* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) or releases it (F_UNLCK). Waits; a caught
+ * signal ends the wait only if `give_up`. False: errno is set. */
+bool lock_wait(int fd, short type, off_t byte, bool give_up);
+
+/* The same without waiting: EAGAIN or EACCES if another process holds it. */
+bool lock_try(int fd, short type, off_t byte);
+
+/* Does another process hold the session byte? False: this cannot be determined. */
+bool lock_others(int fd, bool *others);
+
+/* Is any process in a session with this file? Needs no write permission. */
+bool lock_alive(int fd);
+
+/* Does any process hold one of the two bytes, so that it may be writing? A rotation holds only the
+ * turn byte. Needs no write permission. */
+bool lock_held(int fd);
+
+/* Locks the turn byte of an open file. For a process that is about to rename another file over it.
+ */
+bool lock_turn(int fd);
+
+#endif

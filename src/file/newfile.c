@@ -1,0 +1,534 @@
+#include "file/newfile.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/disk.h"
+#include "base/sig.h"
+#include "file/format.h"
+#include "file/lock.h"
+
+/* A temporary name is "." NAME "." plus six random characters plus this suffix. A long NAME is
+ * cut, so that together they fit into NAME_MAX. */
+static const char temp_suffix[] = ".seen-tmp";
+enum { TEMP_RANDOM = 6, TEMP_NAME = NAME_MAX - 1 - 1 - TEMP_RANDOM - (int)sizeof temp_suffix + 1 };
+
+static bool no_memory(struct err *err)
+{
+    errno = ENOMEM;
+    return fail_errno(err, "cannot continue");
+}
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool sync_fd(int fd, const char *name, struct err *err)
+{
+    int r;
+    do
+        r = fsync(fd);
+    while (r < 0 && errno == EINTR);
+    return r == 0 || fail_errno(err, "cannot sync '%s'", name);
+}
+
+/* The file to be replaced. */
+
+/* Opens the current file: for writing if possible, since only that permits the full lock. An
+ * overlay copies the file then, for which it may lack space. */
+static int open_old(const struct newfile *nf)
+{
+    int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
+    int fd = openat(nf->dir_fd, base_of(nf->path), O_RDWR | flags);
+    if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM || errno == ETXTBSY ||
+                   errno == ENOSPC || errno == EDQUOT))
+        fd = openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
+    return fd;
+}
+
+static bool exists(const char *path, struct err *err)
+{
+    return fail(err, "'%s' exists (--force replaces it)", path);
+}
+
+static bool not_regular(const char *path, struct err *err)
+{
+    return fail(err, "'%s' exists and is not a regular file", path);
+}
+
+/* May this file be replaced? */
+static bool check_old(const struct newfile *nf, int fd, const struct stat *st, const char *path,
+                      struct err *err)
+{
+    uint8_t start[8];
+    if (!S_ISREG(st->st_mode))
+        return not_regular(path, err);
+    if (st->st_size == 0)
+        return true;
+    size_t got;
+    if (!disk_read(fd, start, sizeof start, 0, &got))
+        return fail_errno(err, "cannot read '%s'", path);
+    if (format_is_filter(start, got) != nf->foreign)
+        return true;
+    return fail(err, "'%s' exists and is %s seen filter: not replaced", path,
+                nf->foreign ? "a" : "not a");
+}
+
+/* Fails if a file already has the name; the error says whether it could be replaced. */
+static bool check_free(const struct newfile *nf, const char *path, struct err *err)
+{
+    struct stat st;
+    if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return true;
+    if (!S_ISREG(st.st_mode))
+        return not_regular(path, err);
+    int fd = open_old(nf);
+    bool may_go = fd < 0 || check_old(nf, fd, &st, path, err);
+    if (fd >= 0)
+        close(fd);
+    return may_go && exists(path, err);
+}
+
+/* Is the file a mount of its own, as in a container? Then no other can take its place. */
+static bool is_mounted(const struct newfile *nf)
+{
+#ifdef STATX_ATTR_MOUNT_ROOT
+    struct statx st;
+    return statx(nf->dir_fd, base_of(nf->path), AT_SYMLINK_NOFOLLOW, 0, &st) == 0 &&
+           (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+    (void)nf;
+    return false;
+#endif
+}
+
+/* Gives the new file the owner (as far as permitted) and the mode of the old one. Owner first:
+ * changing it can clear bits of the mode. */
+static bool inherit(int fd, const struct stat *old, const char *path, struct err *err)
+{
+    if (fchown(fd, old->st_uid, old->st_gid) != 0 && fchown(fd, (uid_t)-1, old->st_gid) != 0 &&
+        errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+        return fail_errno(err, "cannot set the owner of '%s'", path);
+    if (fchmod(fd, old->st_mode & 07777) != 0 && errno != EPERM && errno != EOPNOTSUPP)
+        return fail_errno(err, "cannot set the mode of '%s'", path);
+    return true;
+}
+
+/* (Re)opens the file to be replaced, if there is one: old_fd is -1 if not. */
+static bool take_old(struct newfile *nf, struct err *err)
+{
+    struct stat st;
+    if (nf->old_fd >= 0)
+        close(nf->old_fd);
+    nf->old_fd = -1;
+    if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT || fail_errno(err, "cannot look at '%s'", nf->path);
+    if (!nf->replace)
+        return exists(nf->path, err);
+    if (!S_ISREG(st.st_mode))
+        return not_regular(nf->path, err);
+    if (is_mounted(nf))
+        return fail(err, "'%s' is a mount point, which cannot be replaced: mount its directory",
+                    nf->path);
+    nf->old_fd = open_old(nf);
+    if (nf->old_fd < 0)
+        return errno == ENOENT || fail_errno(err, "cannot open '%s'", nf->path);
+    if (fstat(nf->old_fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    return check_old(nf, nf->old_fd, &st, nf->path, err) && inherit(nf->fd, &st, nf->path, err);
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Does the name still refer to old_fd, or to no file if that is -1? */
+static bool old_is_current(const struct newfile *nf, bool *current, struct err *err)
+{
+    struct stat held, named;
+    bool exists = fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!exists && errno != ENOENT)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    *current = !exists;
+    if (nf->old_fd < 0)
+        return true;
+    if (fstat(nf->old_fd, &held) != 0)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    *current = exists && same_file(&held, &named);
+    return true;
+}
+
+/* Locks writers out of the file to be replaced, if there is one, and makes sure that it is still
+ * the one under the name. */
+static bool lock_old(struct newfile *nf, struct err *err)
+{
+    for (;;) {
+        if (nf->old_fd >= 0 && !lock_turn(nf->old_fd))
+            return fail_errno(err, "cannot lock '%s'", nf->path);
+        bool current = false;
+        if (!old_is_current(nf, &current, err))
+            return false;
+        if (current)
+            return true;
+        if (nf->held)
+            return fail(err, "'%s' was replaced meanwhile", nf->path);
+        if (!take_old(nf, err) || !sync_fd(nf->fd, nf->path, err))
+            return false;
+    }
+}
+
+bool newfile_hold(struct newfile *nf, struct err *err)
+{
+    return !nf->replace || (nf->held = lock_old(nf, err));
+}
+
+bool newfile_hold_by(struct newfile *nf, int fd, struct err *err)
+{
+    if (nf->old_fd >= 0)
+        close(nf->old_fd);
+    /* Locks belong to open file descriptions, which dup shares. */
+    nf->old_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    nf->held = true;
+    return nf->old_fd >= 0 ? lock_old(nf, err) : fail_errno(err, "cannot open '%s'", nf->path);
+}
+
+bool newfile_replaces(const struct newfile *nf, int fd)
+{
+    struct stat it, old, named;
+    if (!nf->replace || fstat(fd, &it) != 0)
+        return false;
+    /* A file that took the name since then is not locked; the commit will report it. */
+    return (nf->old_fd >= 0 && fstat(nf->old_fd, &old) == 0 && same_file(&it, &old)) ||
+           (fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+            same_file(&it, &named));
+}
+
+void newfile_let_go(struct newfile *nf)
+{
+    /* Closing the descriptor releases the lock; the commit opens the file again. */
+    if (nf->old_fd >= 0)
+        close(nf->old_fd);
+    nf->old_fd = -1;
+    nf->held = false;
+}
+
+/* Temporary names. */
+
+static void temp_name(const char *path, char *out)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345"; /* 32 */
+    uint8_t noise[TEMP_RANDOM];
+    char tail[TEMP_RANDOM + 1] = {0};
+    if (getrandom(noise, sizeof noise, GRND_NONBLOCK) != (ssize_t)sizeof noise) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        uint64_t mix = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15 ^ (uint64_t)getpid() << 32;
+        memcpy(noise, &mix, sizeof noise);
+    }
+    for (int i = 0; i < TEMP_RANDOM; i++)
+        tail[i] = letters[noise[i] % 32];
+    snprintf(out, NAME_MAX + 1, ".%.*s.%s%s", TEMP_NAME, base_of(path), tail, temp_suffix);
+}
+
+static bool is_temp_of(const char *name, const char *path)
+{
+    const char *base = base_of(path);
+    size_t base_len = strnlen(base, TEMP_NAME);
+    return name[0] == '.' && strncmp(name + 1, base, base_len) == 0 && name[1 + base_len] == '.' &&
+           strlen(name) == base_len + 2 + TEMP_RANDOM + sizeof temp_suffix - 1 &&
+           strcmp(name + base_len + 2 + TEMP_RANDOM, temp_suffix) == 0;
+}
+
+/* A process holds a flock on its temporary file while it uses it. A temporary file that can be
+ * locked therefore belongs to a dead process. */
+static void remove_if_dead(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(dir_fd, name, 0);
+    close(fd);
+}
+
+static void remove_dead(const struct newfile *nf)
+{
+    int fd = openat(nf->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir)) != NULL;)
+        if (is_temp_of(e->d_name, nf->path))
+            remove_if_dead(nf->dir_fd, e->d_name);
+    closedir(dir);
+}
+
+static void forget_temp(struct newfile *nf)
+{
+    sig_remove(-1, NULL);
+    free(nf->temp);
+    nf->temp = NULL;
+}
+
+/* Makes nf->temp a fresh name. Registers it for removal before the file exists, so that no signal
+ * can leave the file behind. */
+static bool new_temp(struct newfile *nf, struct err *err)
+{
+    if (nf->temp == NULL && (nf->temp = malloc(NAME_MAX + 1)) == NULL)
+        return no_memory(err);
+    temp_name(nf->path, nf->temp);
+    sig_remove(nf->dir_fd, nf->temp);
+    return true;
+}
+
+/* Locks a file that has a temporary name. errno is EWOULDBLOCK if remove_dead of another process
+ * was faster. */
+static bool lock_temp(int fd)
+{
+    struct stat st;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &st) != 0)
+        return false;
+    errno = EWOULDBLOCK;
+    return st.st_nlink > 0;
+}
+
+/* Creates the file nf->temp. It is its owner's alone if it will take over the mode of an old file,
+ * which may be narrower than that of a new one. errno is EEXIST or EWOULDBLOCK if another name may
+ * succeed. */
+static bool create_temp(struct newfile *nf)
+{
+    struct stat old;
+    bool inherits = nf->replace && fstatat(nf->dir_fd, base_of(nf->path), &old, 0) == 0;
+    nf->fd =
+        openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, inherits ? 0600 : 0666);
+    if (nf->fd < 0)
+        return false;
+    if (lock_temp(nf->fd))
+        return true;
+    int why = errno;
+    unlinkat(nf->dir_fd, nf->temp, 0);
+    close(nf->fd);
+    nf->fd = -1;
+    errno = why;
+    return false;
+}
+
+static bool open_temp(struct newfile *nf, struct err *err)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        if (!new_temp(nf, err))
+            return false;
+        if (create_temp(nf))
+            return true;
+        if (errno != EEXIST && errno != EWOULDBLOCK)
+            break;
+    }
+    fail_errno(err, "cannot create '%s'", nf->path);
+    forget_temp(nf);
+    return false;
+}
+
+static bool open_all(struct newfile *nf, const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+        return not_regular(path, err);
+    nf->path = disk_resolve(path);
+    if (nf->path == NULL)
+        return fail_errno(err, "cannot create '%s'", path);
+    if (*base_of(nf->path) == '\0') {
+        errno = *nf->path == '\0' ? ENOENT : EISDIR;
+        return fail_errno(err, "cannot create '%s'", path);
+    }
+    char *dir = disk_dir_of(nf->path);
+    if (dir == NULL)
+        return no_memory(err);
+    nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free(dir);
+    if (nf->dir_fd < 0 && errno == ENOENT && strstr(path, "://") != NULL)
+        return fail(err, "'%s' is an address: 'seen export' writes a filter into Redis", path);
+    if (nf->dir_fd < 0)
+        return fail_errno(err, "cannot create '%s'", path);
+    if (!nf->replace && !check_free(nf, path, err))
+        return false;
+    remove_dead(nf);
+    return open_temp(nf, err) && take_old(nf, err);
+}
+
+static bool open_new(struct newfile *nf, const char *path, bool replace, bool foreign,
+                     struct err *err)
+{
+    *nf = (struct newfile){
+        .fd = -1, .dir_fd = -1, .old_fd = -1, .replace = replace, .foreign = foreign};
+    if (open_all(nf, path, err))
+        return true;
+    newfile_close(nf);
+    return false;
+}
+
+static bool is_stdout(const char *path)
+{
+    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0 ||
+           strcmp(path, "/proc/self/fd/1") == 0;
+}
+
+bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
+{
+    if (strcmp(path, "-") == 0)
+        return fail(err, "a filter cannot go to standard output; './-' is a file of the name '-'");
+    if (is_stdout(path))
+        return fail(err, "a filter cannot go to standard output; give the name of a file");
+    return open_new(nf, path, replace, false, err);
+}
+
+bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, struct err *err)
+{
+    return open_new(nf, path, replace, true, err);
+}
+
+static bool too_little_space(const struct newfile *nf, uint64_t len, struct err *err)
+{
+    struct statvfs vfs;
+    if (fstatvfs(nf->fd, &vfs) != 0)
+        return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed and not free", nf->path,
+                    len);
+    return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed, %" PRIu64 " are free",
+                nf->path, len, (uint64_t)vfs.f_bavail * vfs.f_frsize);
+}
+
+bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
+{
+    return newfile_reserve_first(nf, len, len, err);
+}
+
+bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, struct err *err)
+{
+    struct statvfs vfs;
+    if (len > INT64_MAX || (sizeof(off_t) < 8 && len > INT32_MAX)) {
+        errno = EFBIG;
+        return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
+    }
+    if (ftruncate(nf->fd, 0) != 0)
+        return fail_errno(err, "cannot write '%s'", nf->path);
+    /* Checked first: a failing allocation would fill the disk before it reports ENOSPC. */
+    if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
+        len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
+        return too_little_space(nf, len, err);
+    int r;
+    do
+        r = posix_fallocate(nf->fd, 0, (off_t)first);
+    while (r == EINTR && !sig_caught());
+    /* If blocks cannot be reserved, rely on the check above. */
+    bool reserved = r != EOPNOTSUPP && r != EINVAL && r != ENOSYS;
+    if (!reserved || (r == 0 && first < len))
+        r = ftruncate(nf->fd, (off_t)len) == 0 ? 0 : errno;
+    if (r == 0)
+        return true;
+    if (r == ENOSPC)
+        return too_little_space(nf, len, err);
+    errno = r;
+    return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
+}
+
+/* Takes the name with an empty file, and replaces that: for a file system without links. */
+static bool rename_over_empty(const struct newfile *nf, const char *base)
+{
+    int fd = openat(nf->dir_fd, base, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    close(fd);
+    if (renameat(nf->dir_fd, nf->temp, nf->dir_fd, base) == 0)
+        return true;
+    int why = errno;
+    unlinkat(nf->dir_fd, base, 0);
+    errno = why;
+    return false;
+}
+
+/* Renames without replacing. Falls back to link and unlink without RENAME_NOREPLACE. */
+static bool rename_new(const struct newfile *nf)
+{
+    const char *base = base_of(nf->path);
+#ifdef RENAME_NOREPLACE
+    if (renameat2(nf->dir_fd, nf->temp, nf->dir_fd, base, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+#endif
+    if (linkat(nf->dir_fd, nf->temp, nf->dir_fd, base, 0) != 0)
+        return (errno == EPERM || errno == EOPNOTSUPP) && rename_over_empty(nf, base);
+    unlinkat(nf->dir_fd, nf->temp, 0);
+    return true;
+}
+
+/* Gives the file its name. errno is EEXIST if a file other than old_fd has the name; err is set on
+ * other failures. */
+static bool give_name(struct newfile *nf, struct err *err)
+{
+    bool ok = nf->old_fd >= 0 ? renameat(nf->dir_fd, nf->temp, nf->dir_fd, base_of(nf->path)) == 0
+                              : rename_new(nf);
+    if (!ok) {
+        int saved = errno;
+        fail_errno(err, "cannot create '%s'", nf->path);
+        errno = saved;
+        return false;
+    }
+    nf->done = true;
+    forget_temp(nf);
+    return true;
+}
+
+bool newfile_commit(struct newfile *nf, struct err *err)
+{
+    if (!sync_fd(nf->fd, nf->path, err))
+        return false;
+    for (;;) {
+        if (nf->replace && !lock_old(nf, err))
+            return false;
+        bool attached = nf->old_fd >= 0 && lock_alive(nf->old_fd);
+        if (give_name(nf, err)) {
+            nf->attached = attached;
+            break;
+        }
+        if (errno != EEXIST)
+            return false;
+        if (!nf->replace)
+            return exists(nf->path, err);
+    }
+    return nf->hasty || disk_sync_dir(nf->dir_fd) ||
+           fail_errno(err, "cannot sync the directory of '%s'", nf->path);
+}
+
+void newfile_close(struct newfile *nf)
+{
+    if (nf->temp != NULL && !nf->done)
+        unlinkat(nf->dir_fd, nf->temp, 0);
+    if (nf->temp != NULL)
+        forget_temp(nf);
+    free(nf->path);
+    int *fds[] = {&nf->old_fd, &nf->fd, &nf->dir_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+    nf->path = NULL;
+}

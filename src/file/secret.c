@@ -1,0 +1,206 @@
+#include "file/secret.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/disk.h"
+#include "file/format.h"
+#include "file/newfile.h"
+
+#ifdef SEEN_SODIUM
+#include <sodium.h>
+
+const char *secret_sodium_version(void)
+{
+    return sodium_version_string();
+}
+
+static const char *own_name(void)
+{
+    return "seen";
+}
+
+static uint32_t no_number(void)
+{
+    return 0;
+}
+
+static void no_bytes(void *buf, size_t len)
+{
+    memset(buf, 0, len);
+}
+
+/* libsodium draws random bytes when it starts, and ends the process where there are none. It needs
+ * them only for functions that are not used here: secret_make draws its own. */
+static struct randombytes_implementation no_random = {
+    .implementation_name = own_name, .random = no_number, .buf = no_bytes};
+
+static bool is_possible(const char *path, struct err *err)
+{
+    return (randombytes_set_implementation(&no_random) == 0 && sodium_init() >= 0) ||
+           fail(err, "cannot use secret '%s': libsodium does not start", path);
+}
+
+/* BLAKE2b of 16 bytes, with the secret as its key; `purpose` of at most 16 bytes keeps the outputs
+ * for different uses apart. */
+static void derive(const struct secret *secret, const char *purpose, const uint8_t *data,
+                   size_t len, uint8_t out[HASH_MARK])
+{
+    uint8_t personal[crypto_generichash_blake2b_PERSONALBYTES] = {0};
+    memcpy(personal, purpose, strnlen(purpose, sizeof personal));
+    crypto_generichash_blake2b_salt_personal(out, HASH_MARK, data, len, secret->bytes,
+                                             sizeof secret->bytes, NULL, personal);
+}
+#else
+const char *secret_sodium_version(void)
+{
+    return NULL;
+}
+
+static bool is_possible(const char *path, struct err *err)
+{
+    return fail(err,
+                "cannot use secret '%s': this program was built without libsodium (on Debian, "
+                "install libsodium-dev and build it again)",
+                path);
+}
+
+/* Never called: no secret was read. */
+static void derive(const struct secret *secret, const char *purpose, const uint8_t *data,
+                   size_t len, uint8_t out[HASH_MARK])
+{
+    (void)secret, (void)purpose, (void)data, (void)len;
+    memset(out, 0, HASH_MARK);
+}
+#endif
+
+_Static_assert((int)HASH_MARK == (int)HASH_KEY, "derive makes marks and keys");
+
+/* Why a secret can be guessed; NULL: it may be random. Of random ones, one in 5e13 is all
+ * printable, (95 / 256)^32, and next to none is one byte repeated. */
+static const char *weakness(const struct secret *secret)
+{
+    bool text = true, equal = true;
+    for (size_t i = 0; i < SECRET_LEN; i++) {
+        text &= secret->bytes[i] >= ' ' && secret->bytes[i] <= '~';
+        equal &= secret->bytes[i] == secret->bytes[0];
+    }
+    return equal ? "one byte repeated" : text ? "text" : NULL;
+}
+
+static bool read_open(struct secret *secret, int fd, const char *path, bool *others,
+                      struct err *err)
+{
+    uint8_t buf[SECRET_LEN + 1];
+    struct stat st;
+    ssize_t n = fstat(fd, &st) == 0 ? disk_read_next(fd, buf, sizeof buf) : -1;
+    memcpy(secret->bytes, buf, sizeof secret->bytes);
+    explicit_bzero(buf, sizeof buf);
+    *others = n >= 0 && S_ISREG(st.st_mode) && (st.st_mode & 066) != 0;
+    if (n < 0)
+        return fail_errno(err, "cannot read secret '%s'", path);
+    if (n > SECRET_LEN)
+        return fail(err, "'%s' is no secret: it is longer than %d bytes", path, SECRET_LEN);
+    if (n < SECRET_LEN)
+        return fail(err, "'%s' is no secret: it has only %d of %d bytes", path, (int)n, SECRET_LEN);
+    const char *weak = weakness(secret);
+    return weak == NULL ||
+           fail(err, "'%s' is no secret: it is %s, which can be guessed; --new-secret makes one",
+                path, weak);
+}
+
+bool secret_read(struct secret *secret, const char *path, bool *others, struct err *err)
+{
+    *others = false;
+    if (!is_possible(path, err))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return fail_errno(err, "cannot open secret '%s'", path);
+    bool ok = read_open(secret, fd, path, others, err);
+    if (!ok)
+        secret_wipe(secret);
+    close(fd);
+    return ok;
+}
+
+static bool fill(struct newfile *file, const char *path, struct err *err)
+{
+    struct secret secret;
+    bool ok = getrandom(secret.bytes, sizeof secret.bytes, 0) == (ssize_t)sizeof secret.bytes;
+    if (!ok)
+        fail_errno(err, "cannot get random numbers from the system");
+    ok = ok && disk_write(file->fd, secret.bytes, sizeof secret.bytes, 0, path, err) &&
+         newfile_commit(file, err);
+    secret_wipe(&secret);
+    return ok;
+}
+
+bool secret_make(const char *path, struct err *err)
+{
+    struct newfile file;
+    if (!is_possible(path, err))
+        return false;
+    /* No other user may open the file while it is still empty and read the secret later. */
+    mode_t mask = umask(077);
+    bool ok = newfile_open_foreign(&file, path, false, err);
+    umask(mask);
+    if (!ok)
+        return false;
+    ok = fill(&file, path, err);
+    newfile_close(&file);
+    return ok;
+}
+
+void secret_seed(const struct secret *secret, struct hash_seed *seed)
+{
+    uint8_t number[8];
+    put_le64(number, seed->number);
+    derive(secret, "seen siphash-2-4", number, sizeof number, seed->key);
+}
+
+void secret_mark(const struct secret *secret, const struct hash_fn *hash, uint64_t number,
+                 uint32_t prep, struct hash_mark *mark)
+{
+    uint8_t fields[16];
+    put_le32(fields, hash->id);
+    put_le32(fields + 4, prep);
+    put_le64(fields + 8, number);
+    derive(secret, "seen secret id", NULL, 0, mark->id);
+    derive(secret, "seen header", fields, sizeof fields, mark->proof);
+}
+
+bool secret_check(const struct secret *secret, const struct header *h, const char *path,
+                  struct err *err)
+{
+    struct hash_mark mark;
+    secret_mark(secret, h->hash, h->seed, h->prep, &mark);
+    if (memcmp(mark.id, h->secret.id, sizeof mark.id) != 0) {
+        char given[SECRET_ID_TEXT], wanted[SECRET_ID_TEXT];
+        secret_id_text(&mark, given);
+        secret_id_text(&h->secret, wanted);
+        return fail(err, "is not the secret of '%s': its identifier is %s, that of the filter's %s",
+                    path, given, wanted);
+    }
+    return memcmp(mark.proof, h->secret.proof, sizeof mark.proof) == 0 ||
+           fail(err,
+                "is the secret that '%s' claims to have, but who made its header did not know the "
+                "secret: the filter is forged",
+                path);
+}
+
+void secret_id_text(const struct hash_mark *mark, char text[SECRET_ID_TEXT])
+{
+    for (size_t i = 0; i < sizeof mark->id; i++)
+        snprintf(text + 2 * i, 3, "%02x", mark->id[i]);
+}
+
+void secret_wipe(struct secret *secret)
+{
+    explicit_bzero(secret, sizeof *secret);
+}

@@ -1,0 +1,118 @@
+/* Estimates from the bits of a classic Bloom filter, and its table of bits. */
+#include <math.h>
+
+#include "base/bytes.h"
+#include "foreign/classic.h"
+#include "kind/overlap.h"
+
+/* The number of bits that a position can reach. Bits beyond are never set. */
+static double reach_of(const struct layer *layer)
+{
+    const struct layout *layout = layer->kind->layout;
+    return (double)(layout->reach != NULL ? layout->reach(layer) : classic_of(layer).m);
+}
+
+double classic_fpr_at(const struct layer *layer, double n)
+{
+    struct classic c = classic_of(layer);
+    double reach = reach_of(layer);
+    /* With one bit the logarithm is infinite. */
+    double clear = reach > 1 ? exp(n * c.k * log1p(-1 / reach)) : n > 0 ? 0 : 1;
+    return classic_fpr(layer, 1 - clear);
+}
+
+/* After n keys with k positions each, the number of clear bits has the mean m q, q = e^(-kn/m), and
+ * the variance m q (1 - (1 + kn/m) q), like the number of empty cells (Feller, Introduction to
+ * Probability I, II.11). */
+static void estimate(double m, unsigned k, double set, struct census *out)
+{
+    double clear = m - set, least = ceil(set / k), fewest, most;
+    out->bits = (uint64_t)m;
+    out->bits_set = set / m;
+    double q = clear / m, load = log(m / fmax(clear, 1));
+    if (q > 0.5) { /* the error of n is that of the clear bits, divided by k q */
+        double sd = sqrt(fmax(0, q * (1 - (1 + load) * q) * m)) / (k * q);
+        out->n = fmax(least, m / k * load);
+        out->n_low = fmax(least, out->n - CENSUS_Z95 * sd);
+        out->n_high = out->n + CENSUS_Z95 * sd;
+        return;
+    }
+    layer_clear_interval(clear, -(1 + load) / m, &fewest, &most);
+    out->n_at_least = clear < CENSUS_FEWEST_CLEAR;
+    out->n_low = fmax(least, m / k * log(m / most));
+    out->n = out->n_at_least ? out->n_low : fmax(least, m / k * load);
+    out->n_high = out->n_at_least ? INFINITY : fmax(least, m / k * log(m / fewest));
+}
+
+void classic_census_of(const struct layer *layer, uint64_t set, struct census *out)
+{
+    double reach = reach_of(layer);
+    *out = (struct census){0};
+    estimate(reach, classic_of(layer).k, fmin((double)set, reach), out);
+    out->fpr = classic_fpr(layer, out->bits_set);
+}
+
+static uint64_t len(const struct layer *layer)
+{
+    return classic_bytes(classic_of(layer).m);
+}
+
+/* The only sum is the number of set bits. */
+static void tally(const struct layer *layer, const uint8_t *bits, uint64_t at, size_t n, void *sums)
+{
+    uint64_t m = classic_of(layer).m, set = 0;
+    for (const uint8_t *end = bits + n; bits < end; bits += 8, at += 8) {
+        uint64_t word = get_le64(bits);
+        /* In a forged file there may be bits behind the last. */
+        if (at * 8 + 64 > m)
+            word &= ((uint64_t)1 << m % 64) - 1;
+        set += (unsigned)__builtin_popcountll(word);
+    }
+    *(uint64_t *)sums += set;
+}
+
+static void add(void *to, const void *from)
+{
+    *(uint64_t *)to += *(const uint64_t *)from;
+}
+
+static void result(const struct layer *layer, const void *sums, struct census *out)
+{
+    classic_census_of(layer, *(const uint64_t *)sums, out);
+}
+
+static double keys(const struct layer *layer, const void *sums)
+{
+    double reach = reach_of(layer);
+    return overlap_keys(reach, classic_of(layer).k, fmin((double)*(const uint64_t *)sums, reach));
+}
+
+static double variance(const struct layer *layer, double n)
+{
+    return overlap_variance(reach_of(layer), classic_of(layer).k, n);
+}
+
+bool classic_alike(const struct layer *a, const struct layer *b)
+{
+    return a->kind == b->kind && a->geometry[0] == b->geometry[0] &&
+           a->geometry[1] == b->geometry[1];
+}
+
+static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
+{
+    *out = *a;
+    return classic_alike(a, b);
+}
+
+const struct kind_uniting classic_uniting = {.unite = unite};
+
+const struct table classic_table = {
+    .unit = 8,
+    .len = len,
+    .alike = classic_alike,
+    .tally = tally,
+    .add = add,
+    .result = result,
+    .keys = keys,
+    .variance = variance,
+};

@@ -1,0 +1,107 @@
+#include "foreign/foreign.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/sig.h"
+#include "keys/prep.h"
+#include "file/chain.h"
+#include "file/header.h"
+#include "file/layers.h"
+
+bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err)
+{
+    if (h->hash->keyed)
+        return fail(err, "has a secret, which no other program knows of");
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (!kind_is_foreign(h->layers[i].kind) || h->layers[i].kind != h->layers[0].kind)
+            return fail(err, "is of no other program's layout");
+    if (h->n_layers > 1 && (!format_grows(h) || chain_newest(h) != h->n_layers - 1))
+        return fail(err, "has several layers, which are no chain of its layout");
+    *filter = (struct layout_filter){.hash = h->hash,
+                                     .seed = h->seed,
+                                     .encoding = prep_encoding(h->prep),
+                                     .n_design = h->n_design,
+                                     .fpr_design = h->fpr_design,
+                                     .assumed = (h->compat & COMPAT_ASSUMED) != 0,
+                                     .n_added = h->counters.keys_added,
+                                     .n_layers = h->n_layers};
+    memcpy(filter->layer, h->layers, h->n_layers * sizeof *h->layers);
+    return true;
+}
+
+/* Bytes converted and written at a time. */
+enum { PIECE = 1 << 16 };
+
+static bool write_layer(const struct target *t, const struct layout_bits *bits, struct err *err)
+{
+    uint8_t piece[PIECE];
+    uint64_t len = target_layer(t)->data_len - bits->extra_len;
+    /* The new file is all zero, so bytes beyond bits->len need not be written. */
+    uint64_t there = bits->len < len ? bits->len : len;
+    for (uint64_t at = 0; at < there; at += PIECE) {
+        size_t n = len - at < PIECE ? (size_t)(len - at) : PIECE;
+        layout_take(bits, at, piece, n);
+        if (!target_write(t, piece, n, at, err))
+            return false;
+    }
+    return (bits->extra_len == 0 || target_write(t, bits->extra, bits->extra_len, len, err)) &&
+           target_sums(t, err);
+}
+
+/* Sets the counters, what layers had before each other, and their FPRs, from the bits, where the
+ * other program does not count keys. */
+static void count_keys(struct header *h, const struct layout_filter *filter, uint8_t *const *data,
+                       unsigned threads, struct census *census)
+{
+    const struct layers layers = {h, data};
+    struct census layer[FORMAT_MAX_LAYERS];
+    layers_census_each(&layers, threads, layer);
+    layers_census_whole(h, layer, census);
+    layers_sample_fpr(&layers, threads, census);
+    uint64_t n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (!h->layers[i].kind->layout->counts)
+            h->layers[i].n_before = n;
+        n += (uint64_t)round(layer[i].n);
+        if (i + 1 < h->n_layers)
+            h->layers[i].fpr_closed = layer[i].fpr;
+    }
+    h->made = h->layers[0].kind->layout->counts ? filter->n_added : n;
+    h->counters = (struct counters){.records = h->made, .keys_added = h->made};
+    if (!h->layers[0].kind->layout->counts)
+        h->compat |= COMPAT_ESTIMATED;
+}
+
+static bool read_back(struct header *h, const struct layout_filter *filter, int fd,
+                      const char *name, unsigned threads, struct census *census, struct err *err)
+{
+    uint8_t *data[FORMAT_MAX_LAYERS];
+    if (h->file_len > SIZE_MAX)
+        return fail(err, "cannot map '%s': it does not fit into the address space", name);
+    uint8_t *map = mmap(NULL, (size_t)h->file_len, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return fail_errno(err, "cannot map '%s'", name);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        data[i] = map + h->layers[i].data_off;
+    sig_guard(map, h->file_len, name, fd);
+    count_keys(h, filter, data, threads, census);
+    sig_unguard(map);
+    munmap(map, (size_t)h->file_len);
+    return true;
+}
+
+bool foreign_write(struct header *h, const struct layout_filter *filter,
+                   const struct layout_bits *bits, struct newfile *file, const char *name,
+                   unsigned threads, struct census *census, struct err *err)
+{
+    if (!header_reserve(h, file, err))
+        return false;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct target target = header_target(h, i, file->fd, name, threads);
+        if (!write_layer(&target, &bits[i], err))
+            return false;
+    }
+    return read_back(h, filter, file->fd, name, threads, census, err);
+}

@@ -1,0 +1,247 @@
+/*
+ * Guava's BloomFilter. A file has a byte for the strategy, a byte for k, the number of words in
+ * four bytes, then the words of 64 bits, all big-endian. m is always 64 times the number of words.
+ * The file does not state capacity, FPR or funnel.
+ *
+ * From the two halves h1, h2 of a key's 128-bit MurmurHash3, position i is
+ *
+ *     MURMUR128_MITZ_64   ((h1 + i h2) mod 2^63) mod m, i = 0 ... k-1
+ *     MURMUR128_MITZ_32   x mod m, with x = low half of h1 + i (high half of h1) mod 2^32,
+ *                         inverted if its top bit is set, i = 1 ... k
+ *
+ * Kirsch and Mitzenmacher, Less Hashing, Same Performance, 2006.
+ */
+#include "foreign/classic.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/num.h"
+#include "keys/encode.h"
+#include "keys/hash_foreign.h"
+
+enum { FUNNEL, STRATEGY, K_RULE };
+
+static const struct layout_param params[] = {
+    {"funnel", "utf8|utf16|bytes|int|long", NULL, "what turns keys into bytes"},
+    {"strategy", "64|32", NULL, "MURMUR128_MITZ_64 or MURMUR128_MITZ_32"},
+    {"k", "classic|new", NULL,
+     "how a new filter's k is computed: as releases up to 33.3 do, or newer sources"},
+    {0},
+};
+
+static const uint32_t encodings[] = {ENCODE_UTF8, ENCODE_UTF16, ENCODE_NONE, ENCODE_INT32,
+                                     ENCODE_INT64};
+
+enum {
+    HEADER = 6,
+    /* The variants of struct classic, which are also the strategy's number in a file. */
+    MITZ_32 = 0,
+    MITZ_64 = 1,
+    MAX_K = 255,
+};
+
+static const uint64_t MAX_WORDS = INT32_MAX;
+
+/* The FPR of BloomFilter.create(funnel, n). */
+static const double DEFAULT_FPR = 0.03;
+
+static void mitz_64(const struct classic *c, struct hashes keys, size_t n, uint64_t *out)
+{
+    const struct modulus by = modulus_of(c->m);
+    const uint64_t *h1 = hashes_lane(keys, 0), *h2 = hashes_lane(keys, 1);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = h1[i];
+        for (unsigned j = 0; j < c->k; j++, h += h2[i])
+            *out++ = modulo(h & INT64_MAX, by);
+    }
+}
+
+static void mitz_32(const struct classic *c, struct hashes keys, size_t n, uint64_t *out)
+{
+    const struct modulus by = modulus_of(c->m);
+    const uint64_t *h1 = hashes_lane(keys, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t h = (uint32_t)h1[i], step = (uint32_t)(h1[i] >> 32);
+        for (unsigned j = 0; j < c->k; j++) {
+            h += step;
+            *out++ = modulo(h > INT32_MAX ? ~h : h, by);
+        }
+    }
+}
+
+static void positions(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out)
+{
+    struct classic c = classic_of(layer);
+    if (c.variant == MITZ_64)
+        mitz_64(&c, keys, n, out);
+    else
+        mitz_32(&c, keys, n, out);
+}
+
+static uint64_t value_64(uint64_t h1, uint64_t h2, unsigned i)
+{
+    return (h1 + i * h2) & INT64_MAX;
+}
+
+static uint64_t value_32(uint64_t h1, uint64_t h2, unsigned i)
+{
+    uint32_t h = (uint32_t)h1 + (i + 1) * (uint32_t)(h1 >> 32);
+    (void)h2;
+    return h > INT32_MAX ? ~h : h;
+}
+
+static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
+                          double bits_set)
+{
+    bool is_64 = classic_of(layer).variant == MITZ_64;
+    return classic_double_hashed(layer, data, threads, bits_set, is_64 ? value_64 : value_32);
+}
+
+static double excess(const struct layer *layer, double set)
+{
+    bool is_64 = classic_of(layer).variant == MITZ_64;
+    return classic_excess(layer, set, (struct classic_steps){is_64 ? 63 : 32, !is_64});
+}
+
+/* The 32-bit strategy gives positions below 2^31. */
+static uint64_t reach(const struct layer *layer)
+{
+    struct classic c = classic_of(layer);
+    return c.variant == MITZ_32 && c.m > 0x80000000 ? 0x80000000 : c.m;
+}
+
+static bool check(const struct layer *layer, struct err *err)
+{
+    struct classic c = classic_of(layer);
+    if (c.variant > MITZ_64)
+        return fail(err, "its strategy is unknown");
+    if (c.m % 64 != 0 || c.m / 64 > MAX_WORDS || c.k > MAX_K || c.extra != 0 ||
+        layer->geometry[3] != 0)
+        return fail(err, "its geometry is not one of Guava's");
+    return classic_check(layer, err);
+}
+
+static uint64_t variant_of(const struct layout_spec *spec)
+{
+    return layout_choice(spec, STRATEGY) == 0 ? MITZ_64 : MITZ_32;
+}
+
+/* As BloomFilter.create, optimalNumOfBits and optimalNumOfHashFunctions do: all in doubles, in
+ * Java's order of evaluation. */
+static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
+                   struct err *err)
+{
+    double keys = n > 0 ? (double)n : 1;
+    if (p == 0)
+        p = DEFAULT_FPR;
+    double bits = trunc(classic_best_m(keys, p));
+    double k = layout_choice(spec, K_RULE) == 0 ? floor(classic_best_k(bits, keys) + 0.5)
+                                                : floor(-log(p) / M_LN2 + 0.5);
+    struct classic c = {.k = (unsigned)fmax(1, fmin(k, MAX_K + 1)), .variant = variant_of(spec)};
+    char rate[NUM_TEXT];
+    if (bits < 1)
+        return fail(err, "Guava makes no filter for so few keys at an FPR of %s",
+                    num_show_fpr(rate, p));
+    if (bits > 64.0 * (double)MAX_WORDS)
+        return fail(err, "Guava makes no filter of more than 2^31 - 1 words");
+    if (c.k > MAX_K)
+        return fail(err, "Guava makes no filter with more than %d positions a key", MAX_K);
+    c.m = ((uint64_t)bits + 63) / 64 * 64;
+    classic_begin(spec, &c, out);
+    layout_set_design(out, (uint64_t)keys, p);
+    return true;
+}
+
+/* Is this a header, followed by exactly as many words as it states? */
+static bool recognize(const struct layout_foreign *in)
+{
+    const uint8_t *p = in->data[0];
+    return in->len[0] > HEADER && p[0] <= MITZ_64 && p[1] != 0 && p[2] <= INT8_MAX &&
+           in->len[0] - HEADER == 8 * (uint64_t)get_be32(p + 2);
+}
+
+static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
+                      struct layout_filter *out, struct layout_bits *bits, struct err *err)
+{
+    const uint8_t *p = in->data[0];
+    if (in->len[0] < HEADER)
+        return fail(err, "it ends within its header");
+    uint32_t words = get_be32(p + 2);
+    struct classic c = {.m = 64 * (uint64_t)words, .k = p[1], .variant = p[0]};
+    if (p[0] > MITZ_64)
+        return fail(err, "its strategy is %d; known are 0 and 1", (int8_t)p[0]);
+    if (spec->value[STRATEGY] != NULL && c.variant != variant_of(spec))
+        return fail(err, "its strategy is MURMUR128_MITZ_%s", c.variant == MITZ_64 ? "64" : "32");
+    if (c.k == 0)
+        return fail(err, "its number of positions is 0");
+    if (words == 0 || words > MAX_WORDS)
+        return fail(err, "its number of words is %" PRId32, (int32_t)words);
+    if (in->len[0] - HEADER < 8 * (uint64_t)words)
+        return fail(err, "it is cut short: %" PRIu32 " words need %" PRIu64 " bytes", words,
+                    HEADER + 8 * (uint64_t)words);
+    if (in->len[0] - HEADER > 8 * (uint64_t)words)
+        return fail(err, "%" PRIu64 " bytes follow its bits",
+                    in->len[0] - HEADER - 8 * (uint64_t)words);
+    classic_begin(spec, &c, out);
+    classic_design(&c, spec, out);
+    bits[0] = (struct layout_bits){
+        .data = p + HEADER, .len = 8 * (uint64_t)words, .order = ORDER_BIG_WORDS};
+    return true;
+}
+
+static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+{
+    (void)spec;
+    uint32_t words = len >= HEADER ? get_be32(head + 2) : 0;
+    return words > 0 && words <= MAX_WORDS ? HEADER + 8 * (uint64_t)words : 0;
+}
+
+static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,
+                       const struct layout_sink *sink, struct err *err)
+{
+    struct classic c = classic_of(&filter->layer[0]);
+    uint8_t header[HEADER] = {(uint8_t)c.variant, (uint8_t)c.k};
+    put_be32(header + 2, (uint32_t)(c.m / 64));
+    return sink->write(sink->ctx, 0, header, sizeof header, err) &&
+           layout_put(sink, 0, data[0], c.m / 8, ORDER_BIG_WORDS, err);
+}
+
+static void show(const struct layout_filter *filter, char *spec, size_t room)
+{
+    uint64_t strategy = classic_of(&filter->layer[0]).variant;
+    layout_show_choice(spec, room, &params[STRATEGY], strategy == MITZ_64 ? 0 : 1);
+}
+
+static uint64_t file_len(const struct layout_filter *filter)
+{
+    return HEADER + filter->layer[0].data_len;
+}
+
+static const struct layout layout = {
+    .summary = "Guava's BloomFilter (Java), as writeTo writes it",
+    .params = params,
+    .encodings = encodings,
+    .hash = &hash_murmur3_128,
+    .design = design,
+    .read = read_file,
+    .claims = claims,
+    .write = write_file,
+    .file_len = file_len,
+    .recognize = recognize,
+    .show = show,
+    .positions = positions,
+    .excess = excess,
+    .factor = CLASSIC_FACTOR,
+    .reach = reach,
+};
+
+const struct kind kind_guava = {.id = 16,
+                                .name = "guava",
+                                .layout = &layout,
+                                .lanes = 2,
+                                .check = check,
+                                .sampled_fpr = sampled_fpr,
+                                CLASSIC_KIND};

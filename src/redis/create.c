@@ -1,0 +1,309 @@
+/*
+ * Makes filters that do not exist yet.
+ *
+ * A key is made under a temporary name and then renamed if its name is free, all in one
+ * transaction. So no process sees a part of it, and an existing key is never changed: a bitmap that
+ * another process has just made, and added keys to, keeps its bits and its length.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "file/header.h"
+#include "redis/module.h"
+#include "redis/place.h"
+#include "redis/redis.h"
+#include "redis/temporary.h"
+
+/* MULTI, making the temporary key, RENAMENX, UNLINK, EXEC. */
+enum { MAKE_COMMANDS = 5, MAKE_RENAME = 1 /* in EXEC's array */ };
+
+struct creation {
+    struct layout_spec spec;     /* of the address */
+    struct layout_filter filter; /* of a shard */
+    bool by_n;                   /* the filter's size follows from n and p */
+    bool made;
+    char layout[LAYOUT_TEXT]; /* if by_n: the layout with the size */
+};
+
+static const struct layout_redis *redis_of(const struct creation *c)
+{
+    return c->spec.kind->layout->redis;
+}
+
+/* ---- What exists. */
+
+/* Sets len and missing of each shard. */
+static bool look(struct redis *r, enum store_there *there, struct err *err)
+{
+    const struct layout_redis *redis = redis_of(r->creation);
+    bool has_config = redis->fields != NULL;
+    unsigned n_missing = 0;
+    requests_clear(&r->rq);
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        redis_command(r, &r->shard[i], 2, "STRLEN");
+        redis_command(r, &r->shard[i], 2, "EXISTS");
+        if (has_config && !redis_config_command(r, redis, &r->shard[i], "EXISTS", err))
+            return false;
+    }
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    struct reply *const *reply = r->replies;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        struct shard *s = &r->shard[i];
+        uint64_t exists, configured = 0;
+        if (!redis_length(r, s, *reply++, err) || !redis_number(r, *reply++, &exists, err) ||
+            (has_config && !redis_number(r, *reply++, &configured, err)))
+            return false;
+        s->missing = exists == 0 && configured == 0;
+        n_missing += s->missing;
+    }
+    *there = n_missing == 0 ? STORE_THERE : n_missing < r->n_shards ? STORE_IN_PART : STORE_ABSENT;
+    return true;
+}
+
+/* ---- Design. */
+
+static bool design(struct redis *r, uint64_t n, double p, enum store_there there, struct err *err)
+{
+    struct creation *c = r->creation;
+    bool unknown = c->by_n && n == 0;
+    const struct design wishes = {
+        .layout = &c->spec,
+        .n = unknown ? 1 : n / r->n_shards + (n % r->n_shards != 0),
+        .p = p,
+        .empty = true,
+    };
+    struct err why;
+    if (!design_layout(&wishes, 0, &c->filter, &why))
+        return redis_unfit(r, err, why.text);
+    if (unknown && there == STORE_THERE)
+        return redis_unfit(r, err, "its size is unknown: give it in layout=, or --capacity");
+    if (unknown)
+        return fail(err,
+                    "cannot use '%.1000s': there is no key '%.200s', and to make it the size is "
+                    "needed: give --capacity, or the size in layout=",
+                    r->store.name, r->uri.key);
+    if (!c->by_n)
+        return true;
+    layout_show(&c->filter, c->layout, sizeof c->layout);
+    if (c->spec.kind->layout->redis != NULL && redis_of(c)->fields == NULL)
+        r->uri.layout = c->layout;
+    return true;
+}
+
+/* Do the existing bitmaps fit the size of the design? If it follows from n and p, they were made
+ * with their full length. */
+static bool check_lengths(const struct redis *r, struct err *err)
+{
+    const struct creation *c = r->creation;
+    uint64_t bytes = c->spec.kind->layout->file_len(&c->filter);
+    char why[200];
+    if (redis_of(c)->fields != NULL)
+        return true;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        const struct shard *s = &r->shard[i];
+        if (s->missing || (c->by_n ? s->len == bytes : s->len <= bytes))
+            continue;
+        snprintf(why, sizeof why,
+                 "what is there is a string of %" PRIu64
+                 " bytes, and one of this size has %" PRIu64,
+                 s->len, bytes);
+        return redis_unfit(r, err, why);
+    }
+    return true;
+}
+
+/* Sets the header as far as it is known before the filter is made. */
+static void describe(struct redis *r)
+{
+    const struct key_rule rule = {0};
+    header_begin_foreign(&r->header, &r->creation->filter, &rule, true);
+}
+
+/* For bitmaps, which may be several shards. */
+static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_there *there,
+                            struct err *err)
+{
+    struct creation *c = r->creation;
+    if (!redis_spec(r, &c->spec, err) || !look(r, there, err))
+        return false;
+    c->by_n = !layout_is_sized(&c->spec, 0);
+    /* Without a configuration, the size of an existing bitmap is known only from its length. */
+    bool designed = *there != STORE_THERE || (c->by_n && redis_of(c)->fields == NULL);
+    if (designed && (!design(r, n, p, *there, err) || !check_lengths(r, err)))
+        return false;
+    if (*there == STORE_THERE)
+        return redis_settle(r, err) && redis_check(r, err);
+    describe(r);
+    return true;
+}
+
+static bool prepare_module(struct redis *r, uint64_t n, double p, enum store_there *there,
+                           struct err *err)
+{
+    struct creation *c = r->creation;
+    struct layout_filter ignored;
+    bool found;
+    if (!layout_parse(r->uri.layout, &c->spec, err) || !module_look(r, &ignored, &found, err))
+        return false;
+    *there = found ? STORE_THERE : STORE_ABSENT;
+    if (found)
+        return module_open(r, err);
+    c->by_n = true;
+    r->store.wants_bytes = true;
+    if (!design(r, n, p, *there, err))
+        return false;
+    describe(r);
+    return true;
+}
+
+static bool prepare(struct redis *r, uint64_t n, double p, enum store_there *there, struct err *err)
+{
+    struct creation *c = calloc(1, sizeof *c);
+    size_t room = MAKE_COMMANDS * (size_t)r->n_shards;
+    r->creation = c;
+    free(r->replies);
+    r->replies = calloc(room, sizeof *r->replies);
+    if (c == NULL || r->replies == NULL)
+        return fail(err, "out of memory");
+    return module_is_meant(r) ? prepare_module(r, n, p, there, err)
+                              : prepare_bitmaps(r, n, p, there, err);
+}
+
+struct store *redis_prepare(const char *name, const struct store_plan *plan,
+                            const struct open_options *options, enum store_there *there,
+                            struct err *err)
+{
+    struct redis *r = redis_connect(name, options, err);
+    if (r == NULL)
+        return NULL;
+    redis_store(r);
+    if (prepare(r, plan->n, plan->p, there, err))
+        return &r->store;
+    redis_close(r);
+    return NULL;
+}
+
+/* ---- Making it. */
+
+/* Makes an empty bitmap of its full length; or the configuration, to which the first key adds the
+ * bitmap. */
+static void fill_temporary(struct temporary *t)
+{
+    const struct creation *c = t->r->creation;
+    const struct layer *layer = &c->filter.layer[0];
+    if (redis_of(c)->fields != NULL) {
+        config_write(&t->r->rq, &c->filter, t->key, t->key_len);
+        return;
+    }
+    temporary_command(t, 4, "SETRANGE");
+    requests_number(&t->r->rq, layout_is_sparse(layer) ? 0 : (layer->kind->shape(layer).m - 1) / 8);
+    requests_bytes(&t->r->rq, "", 1);
+}
+
+/* Appends the commands that make one key, if it does not exist. */
+static bool make_key(struct redis *r, const struct shard *key, struct err *err)
+{
+    struct temporary t = {0};
+    if (!temporary_name(&t, r, key, err))
+        return false;
+    requests_block(&r->rq, MAKE_COMMANDS);
+    requests_begin(&r->rq, 1, "MULTI");
+    fill_temporary(&t);
+    temporary_command(&t, 3, "RENAMENX");
+    requests_key(&r->rq, key->key, key->key_len);
+    temporary_command(&t, 2, "UNLINK");
+    requests_begin(&r->rq, 1, "EXEC");
+    temporary_free(&t);
+    return true;
+}
+
+static bool make_shard(struct redis *r, const struct shard *s, struct err *err)
+{
+    const struct layout_redis *redis = redis_of(r->creation);
+    if (redis->fields == NULL)
+        return make_key(r, s, err);
+    struct shard config = {0};
+    config.key = config_key(redis, s, &config.key_len);
+    bool ok = (config.key != NULL || fail(err, "out of memory")) && make_key(r, &config, err);
+    free(config.key);
+    return ok;
+}
+
+/* Takes the replies to the commands of make_key, from r->replies[at] on. */
+static bool take_made(struct redis *r, size_t at, struct err *err)
+{
+    const struct reply *result;
+    uint64_t renamed;
+    if (!redis_block_result(r, at, MAKE_COMMANDS, MAKE_COMMANDS - 2, &result, err) ||
+        !redis_number(r, &result->elements[MAKE_RENAME], &renamed, err))
+        return false;
+    r->creation->made |= renamed == 1;
+    return true;
+}
+
+/* Makes those of the shards [from, to) that are missing. */
+static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err *err)
+{
+    size_t n = 0;
+    requests_clear(&r->rq);
+    for (unsigned i = from; i < to; i++) {
+        if (!r->shard[i].missing)
+            continue;
+        if (!make_shard(r, &r->shard[i], err))
+            return false;
+        n++;
+    }
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!take_made(r, i * MAKE_COMMANDS, err))
+            return false;
+    return true;
+}
+
+/* Uses the configuration of the first shard for all shards. So options are not mixed if processes
+ * make a filter from different options, or if one continues where another was killed. */
+static bool follow_first(struct redis *r, struct err *err)
+{
+    struct creation *c = r->creation;
+    const char *value[LAYOUT_PARAMS];
+    struct layout_spec spec;
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    static const uint8_t nothing[1];
+    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
+    struct err why;
+    bool any;
+    if (!redis_ask_config(r, &r->shard[0], redis_of(c), value, &any, err))
+        return false;
+    return !any ||
+           (redis_of(c)->configure(&c->spec, value, &spec, &why) &&
+            spec.kind->layout->read(&spec, &empty, &c->filter, bits, &why)) ||
+           redis_unfit(r, err, why.text);
+}
+
+static bool make_bitmaps(struct redis *r, struct err *err)
+{
+    bool configured = redis_of(r->creation)->fields != NULL;
+    if ((configured && (!make_shards(r, 0, 1, err) || !follow_first(r, err))) ||
+        !make_shards(r, configured ? 1 : 0, r->n_shards, err))
+        return false;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].missing = false;
+    return redis_settle(r, err) && redis_check(r, err) && check_lengths(r, err);
+}
+
+bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
+{
+    struct redis *r = (struct redis *)(void *)s;
+    struct creation *c = r->creation;
+    layout[0] = '\0';
+    if (module_is_meant(r))
+        return module_create(r, &c->filter, &c->made, err) && module_open(r, err);
+    if (!make_bitmaps(r, err))
+        return false;
+    if (c->made && r->uri.layout == c->layout)
+        snprintf(layout, LAYOUT_TEXT, "%s", c->layout);
+    return true;
+}

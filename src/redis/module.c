@@ -1,0 +1,709 @@
+#include "redis/module.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/bytes.h"
+#include "base/sig.h"
+#include "file/chain.h"
+#include "file/header.h"
+#include "file/layers.h"
+#include "redis/temporary.h"
+
+/* Bytes of keys in a command, which the last key may exceed: REDIS_BATCH keys of 1 KiB. */
+enum { BATCH_BYTES = 1 << 20 };
+
+static struct redis *redis_of(struct store *s)
+{
+    return (struct redis *)(void *)s;
+}
+
+/* ---- The filter on the server. */
+
+bool module_is_meant(const struct redis *r)
+{
+    struct layout_spec spec;
+    struct err ignored;
+    return r->uri.layout != NULL && layout_parse(r->uri.layout, &spec, &ignored) &&
+           spec.kind->layout->reserve != NULL;
+}
+
+static bool says(const struct reply *reply, const char *text)
+{
+    return reply->type == REPLY_ERROR && strstr(reply->text, text) != NULL;
+}
+
+/* Does the reply say that the key does not exist? */
+static bool is_missing(const struct reply *reply)
+{
+    return says(reply, "not found");
+}
+
+/* Fails because of an unexpected reply; the error tells what it says. */
+static bool refused(const struct redis *r, const struct reply *reply, struct err *err)
+{
+    if (says(reply, "unknown command"))
+        return redis_unfit(r, err, "the server has no Bloom module");
+    return redis_refused(r, reply, err);
+}
+
+static void ask_header(struct redis *r)
+{
+    redis_command(r, r->shard, 3, "BF.SCANDUMP");
+    requests_number(&r->rq, 0);
+}
+
+/* The bytes in a reply to BF.SCANDUMP; NULL: the reply has none. After the last bytes, the second
+ * element may be NIL. */
+static const struct reply *chunk_of(const struct reply *reply)
+{
+    bool is_chunk = reply->type == REPLY_ARRAY && reply->n == 2 &&
+                    reply->elements[0].type == REPLY_INTEGER &&
+                    reply->elements[1].type == REPLY_STRING;
+    return is_chunk ? &reply->elements[1] : NULL;
+}
+
+/* Decodes the reply to ask_header. */
+static bool take_header(const struct redis *r, const struct reply *reply,
+                        struct layout_filter *filter, struct err *err)
+{
+    struct layout_spec spec;
+    struct layout_bits unset[LAYOUT_LAYERS];
+    struct err why;
+    if (is_missing(reply))
+        return redis_absent(r, err);
+    const struct reply *header = chunk_of(reply);
+    if (header == NULL)
+        return refused(r, reply, err);
+    const struct layout_foreign in = {
+        .name = {"", ""}, .data = {(const uint8_t *)header->text}, .len = {header->n}};
+    if (!layout_parse(r->uri.layout, &spec, &why) ||
+        !spec.kind->layout->read(&spec, &in, filter, unset, &why))
+        return redis_unfit(r, err, why.text);
+    for (unsigned i = 0; i < filter->n_layers; i++)
+        if (!spec.kind->check(&filter->layer[i], &why))
+            return redis_unfit(r, err, why.text);
+    return true;
+}
+
+bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err)
+{
+    requests_clear(&r->rq);
+    ask_header(r);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    *there = !is_missing(r->replies[0]);
+    return !*there || take_header(r, r->replies[0], filter, err);
+}
+
+/* The FPR, from the number of keys. */
+static double fpr_now(const struct header *h)
+{
+    double absent = 1;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct layer *layer = &h->layers[i];
+        absent *= 1 - layer->kind->fpr_at(layer, (double)chain_keys_in(h, &h->counters, i));
+    }
+    return 1 - absent;
+}
+
+/* Sets the store's header from the filter on the server. */
+static void adopt(struct redis *r, const struct layout_filter *filter)
+{
+    const struct key_rule rule = {0};
+    struct header *h = &r->header;
+    header_begin_foreign(h, filter, &rule, true);
+    h->file_len = h->layers[0].kind->layout->file_len(filter);
+    h->counters.keys_added = filter->n_added;
+    r->latest = *filter;
+}
+
+static void describe(const struct store *s, struct facts *facts)
+{
+    const struct redis *r = (const struct redis *)(const void *)s;
+    *facts = (struct facts){
+        .layers = {&r->header, r->data}, .counters = r->header.counters, .n_shards = 1};
+}
+
+/* ---- Asking and adding. */
+
+/* The end of the batch that begins with key `at`, and how many of its keys are not in `skip`. */
+static size_t batch_end(struct hashes keys, size_t at, size_t n, const uint64_t *skip,
+                        size_t *count)
+{
+    size_t bytes = 0;
+    *count = 0;
+    for (; at < n && *count < REDIS_BATCH && bytes < BATCH_BYTES; at++)
+        if (skip == NULL || !bit_of(skip, at)) {
+            bytes += keys.bytes[at].len;
+            ++*count;
+        }
+    return at;
+}
+
+static void put_keys(struct redis *r, struct hashes keys, size_t at, size_t end,
+                     const uint64_t *skip)
+{
+    for (; at < end; at++)
+        if (skip == NULL || !bit_of(skip, at))
+            requests_bytes(&r->rq, keys.bytes[at].data, keys.bytes[at].len);
+}
+
+/* Fails: the filter does not exist any more. */
+static bool fail_gone(const struct redis *r, struct err *err)
+{
+    return fail(err, "cannot go on with '%.1000s': the filter was deleted", r->store.name);
+}
+
+/* If the filter does not exist, BF.MEXISTS tells only that no item is in. So the header is read
+ * after it. */
+static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end, size_t count,
+                      uint64_t *present, struct err *err)
+{
+    requests_clear(&r->rq);
+    redis_command(r, r->shard, 2 + count, "BF.MEXISTS");
+    put_keys(r, keys, at, end, NULL);
+    ask_header(r);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *answers = r->replies[0], *header = r->replies[1];
+    if (is_missing(header))
+        return fail_gone(r, err);
+    if (chunk_of(header) == NULL)
+        return refused(r, header, err);
+    if (answers->type != REPLY_ARRAY || answers->n != count)
+        return refused(r, answers, err);
+    for (size_t i = 0; i < count; i++) {
+        const struct reply *answer = &answers->elements[i];
+        if (answer->type != REPLY_INTEGER)
+            return refused(r, answer, err);
+        if (answer->integer != 0)
+            bit_set(present, at + i);
+    }
+    return true;
+}
+
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    bool ok = true;
+    memset(present, 0, (n + 63) / 64 * sizeof *present);
+    pthread_mutex_lock(&r->lock);
+    for (size_t at = 0, end, count; ok && at < n; at = end) {
+        end = batch_end(keys, at, n, NULL, &count);
+        ok = ask_batch(r, keys, at, end, count, present, err);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    r->options = *options;
+    if (options->rotate)
+        return fail(err, "'%s' has no generations, so it cannot be rotated", s->name);
+    if (options->max_fpr > 0)
+        return fail(err,
+                    "--max-fpr cannot be used with '%s': the Bloom module keeps to the rate "
+                    "that it was told when the filter was made",
+                    s->name);
+    return true;
+}
+
+/* The server says that the filter is full. The reason follows from the header; if by the header the
+ * filter could grow, the server's message is the reason. */
+static enum add_result refuse_full(const struct redis *r, const struct reply *reply,
+                                   struct err *err)
+{
+    struct err why;
+    char reason[REPLY_REASON];
+    bool odd = chain_can_grow(&r->header, &why);
+    fail(err, "not added: '%s' is full: %s", r->store.name,
+         odd ? reply_reason(reply, reason) : why.text);
+    return ADD_FULL;
+}
+
+/* Takes the answers for keys [*done, end), up to the first error. If the error says that the filter
+ * is full, it is the last answer; any other error is for its key only. */
+static enum add_result take_added(struct redis *r, const struct reply *reply, uint64_t *known,
+                                  size_t end, size_t *done, uint64_t *n_new, struct err *err)
+{
+    size_t next = 0;
+    if (is_missing(reply)) {
+        fail_gone(r, err);
+        return ADD_FAILED;
+    }
+    for (; *done < end; ++*done) {
+        if (bit_of(known, *done))
+            continue;
+        bool any = reply->type == REPLY_ARRAY && next < reply->n;
+        const struct reply *answer = any ? &reply->elements[next++] : reply;
+        if (says(answer, "filter is full"))
+            return refuse_full(r, answer, err);
+        if (!any || answer->type != REPLY_INTEGER) {
+            refused(r, answer, err);
+            return ADD_FAILED;
+        }
+        if (answer->integer == 0)
+            bit_set(known, *done);
+        *n_new += answer->integer != 0;
+    }
+    return ADD_OK;
+}
+
+/* Counts new keys, at the mean of the FPR before and after they were added. */
+static void count_new(struct redis *r, uint64_t n_new, double fpr_before)
+{
+    struct add_state *state = &r->store.state;
+    double fpr = (fpr_before + fpr_now(&r->header)) / 2;
+    state->n_new += n_new;
+    state->dropped += fpr < 1 ? (double)n_new * fpr / (1 - fpr) : 0;
+}
+
+/* Can `now` be a later state of the filter `then`, after n_new keys were added? */
+static bool is_same(const struct layout_filter *then, uint64_t n_new,
+                    const struct layout_filter *now)
+{
+    bool same = now->n_layers >= then->n_layers && now->n_added >= then->n_added + n_new;
+    for (unsigned i = 0; same && i < then->n_layers; i++)
+        same = memcmp(now->layer[i].geometry, then->layer[i].geometry,
+                      sizeof now->layer[i].geometry) == 0;
+    return same;
+}
+
+/* Takes the header that was read behind n_new new keys. Fails if another client has deleted the
+ * filter at any time since the last header, even if it has made it anew. */
+static bool follow(struct redis *r, const struct reply *reply, uint64_t n_new, struct err *err)
+{
+    struct layout_filter filter;
+    if (!take_header(r, reply, &filter, err))
+        return false;
+    if (!is_same(&r->latest, n_new, &filter))
+        return redis_lost(r, err);
+    adopt(r, &filter);
+    return true;
+}
+
+static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
+                                 size_t *done, struct err *err)
+{
+    size_t count, end = batch_end(keys, *done, n, known, &count);
+    uint64_t n_new = 0;
+    struct err why;
+    if (count == 0) {
+        *done = end;
+        return ADD_OK;
+    }
+    requests_clear(&r->rq);
+    redis_command(r, r->shard, 4 + count, "BF.INSERT");
+    requests_word(&r->rq, "NOCREATE");
+    requests_word(&r->rq, "ITEMS");
+    put_keys(r, keys, *done, end, known);
+    ask_header(r);
+    bool ran = redis_run(r, r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE, &why);
+    *err = why;
+    if (r->replies[0] == NULL)
+        return ADD_FAILED;
+    double fpr = fpr_now(&r->header);
+    enum add_result result = take_added(r, r->replies[0], known, end, done, &n_new, err);
+    if (result == ADD_OK && !ran)
+        result = ADD_FAILED;
+    if (result == ADD_OK && !follow(r, r->replies[1], n_new, err))
+        result = ADD_FAILED;
+    count_new(r, n_new, fpr);
+    return result;
+}
+
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    enum add_result result = ADD_OK;
+    *done = 0;
+    s->state.warning[0] = '\0';
+    pthread_mutex_lock(&r->lock);
+    while (result == ADD_OK && *done < n) {
+        size_t before = *done;
+        result = add_batch(r, keys, known, n, done, err);
+        result = redis_added(r, result, before, done, err);
+    }
+    r->gone = result == ADD_FAILED;
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+/* Looks whether all keys are still there, unless adding them has failed. */
+static bool add_end(struct store *s, bool sync, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    (void)sync;
+    if (r->gone)
+        return true;
+    pthread_mutex_lock(&r->lock);
+    requests_clear(&r->rq);
+    ask_header(r);
+    bool ok = redis_run(r, CLUSTER_REPEAT, err) && follow(r, r->replies[0], 0, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* The module lets no filter become fuller than it was made for. */
+static void conclude(struct store *s, bool again)
+{
+    (void)again;
+    s->state.warning[0] = '\0';
+}
+
+/* ---- All bits. */
+
+static void free_layers(uint8_t **data, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        free(data[i]);
+}
+
+/* Copies the bits of each layer into newly allocated memory. */
+static bool take_layers(const struct header *h, const struct layout_bits *bits, uint8_t **data,
+                        struct err *err)
+{
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        uint64_t len = h->layers[i].data_len;
+        data[i] = len <= SIZE_MAX ? malloc((size_t)len) : NULL;
+        if (data[i] == NULL)
+            return fail(err, "out of memory");
+        layout_take(&bits[i], 0, data[i], (size_t)len);
+    }
+    return true;
+}
+
+static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                        struct err *err)
+{
+    struct redis *r = redis_of(s);
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    uint8_t *data[FORMAT_MAX_LAYERS] = {0};
+    pthread_mutex_lock(&r->lock);
+    bool ok = module_pull(r, &filter, bits, err);
+    if (ok) {
+        adopt(r, &filter);
+        ok = take_layers(&r->header, bits, data, err);
+    }
+    if (ok) {
+        const struct layers layers = {&r->header, data};
+        layers_census_each(&layers, threads, layer);
+        layers_census_whole(layers.header, layer, all);
+        layers_sample_fpr(&layers, threads, all);
+    }
+    for (unsigned i = 0; i + 1 < r->header.n_layers && ok; i++)
+        r->header.layers[i].fpr_closed = layer[i].fpr;
+    free_layers(data, FORMAT_MAX_LAYERS);
+    free(bits[0].owned);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- Opening and making. */
+
+static void close_store(struct store *s)
+{
+    redis_close(redis_of(s));
+}
+
+/* No sync: the server has all keys for which it has replied. */
+static const struct store_ops ops = {
+    .describe = describe,
+    .query = query,
+    .census = take_census,
+    .add_begin = add_begin,
+    .add = add,
+    .conclude = conclude,
+    .add_end = add_end,
+    .close = close_store,
+};
+
+static bool is_one_key(const struct redis *r, struct err *err)
+{
+    return r->n_shards == 1 || redis_unfit(r, err, "filters of the Bloom module have no shards");
+}
+
+bool module_open(struct redis *r, struct err *err)
+{
+    struct layout_filter filter;
+    bool there;
+    r->store.ops = &ops;
+    r->store.wants_bytes = true;
+    if (!is_one_key(r, err) || !module_look(r, &filter, &there, err))
+        return false;
+    if (!there)
+        return redis_absent(r, err);
+    adopt(r, &filter);
+    return true;
+}
+
+/* Room for a double with enough digits to be exact. */
+enum { ERROR_TEXT = 32 };
+
+bool module_create(struct redis *r, const struct layout_filter *filter, bool *made, struct err *err)
+{
+    double error;
+    uint64_t capacity;
+    uint32_t expansion;
+    char text[ERROR_TEXT];
+    *made = false;
+    if (!is_one_key(r, err))
+        return false;
+    filter->layer[0].kind->layout->reserve(filter, &error, &capacity, &expansion);
+    snprintf(text, sizeof text, "%.17g", error);
+    requests_clear(&r->rq);
+    redis_command(r, r->shard, expansion != 0 ? 6 : 5, "BF.RESERVE");
+    requests_word(&r->rq, text);
+    requests_number(&r->rq, capacity);
+    requests_word(&r->rq, expansion != 0 ? "EXPANSION" : "NONSCALING");
+    if (expansion != 0)
+        requests_number(&r->rq, expansion);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    *made = r->replies[0]->type != REPLY_ERROR;
+    return *made || says(r->replies[0], "item exists") || refused(r, r->replies[0], err);
+}
+
+/* ---- Pull: a whole filter from the server. */
+
+static bool fail_changed(const struct redis *r, struct err *err)
+{
+    return fail(err, "cannot go on with '%.1000s': the filter was deleted or replaced",
+                r->store.name);
+}
+
+/* Reads bits from offset `at` on: *n bytes, at least one and `room` at most. */
+static bool read_bits(struct redis *r, uint64_t at, uint8_t *out, uint64_t room, size_t *n,
+                      struct err *err)
+{
+    requests_clear(&r->rq);
+    redis_command(r, r->shard, 3, "BF.SCANDUMP");
+    requests_number(&r->rq, 1 + at);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *reply = r->replies[0], *bytes = chunk_of(reply);
+    if (bytes == NULL && !is_missing(reply))
+        return refused(r, reply, err);
+    if (bytes == NULL || bytes->n == 0 || bytes->n > room)
+        return fail_changed(r, err);
+    memcpy(out, bytes->text, bytes->n);
+    *n = bytes->n;
+    return true;
+}
+
+/* Reads the bits of the links that the filter had when its header was read. */
+static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_t *data,
+                     uint64_t len, struct err *err)
+{
+    struct layout_filter behind;
+    bool there;
+    size_t n = 0;
+    for (uint64_t at = 0; at < len; at += n)
+        if (sig_caught() || !read_bits(r, at, data + at, len - at, &n, err))
+            return sig_caught() ? fail(err, "interrupted") : false;
+    if (!module_look(r, &behind, &there, err))
+        return false;
+    return (there && is_same(filter, 0, &behind)) || fail_changed(r, err);
+}
+
+/* Reads the bits, and decodes header and bits as the files of the layout. */
+static bool read_whole(struct redis *r, const uint8_t *header, size_t header_len,
+                       struct layout_filter *filter, struct layout_bits *bits, struct err *err)
+{
+    struct layout_spec spec;
+    struct err why;
+    uint64_t len = filter->layer[0].kind->layout->file_len(filter) - header_len;
+    uint8_t *data = len <= SIZE_MAX ? malloc((size_t)len) : NULL;
+    if (data == NULL)
+        return fail(err, "out of memory");
+    const struct layout_foreign in = {
+        .name = {"", ""}, .data = {header, data}, .len = {header_len, len}};
+    bool ok = read_all(r, filter, data, len, err) &&
+              ((layout_parse(r->uri.layout, &spec, &why) &&
+                spec.kind->layout->read(&spec, &in, filter, bits, &why)) ||
+               redis_unfit(r, err, why.text));
+    if (ok)
+        bits[0].owned = data;
+    else
+        free(data);
+    return ok;
+}
+
+bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
+                 struct err *err)
+{
+    bool there;
+    if (!module_look(r, filter, &there, err))
+        return false;
+    const struct reply *chunk = there ? chunk_of(r->replies[0]) : NULL;
+    if (chunk == NULL)
+        return fail_changed(r, err);
+    size_t len = chunk->n;
+    uint8_t *header = malloc(len);
+    if (header == NULL)
+        return fail(err, "out of memory");
+    memcpy(header, chunk->text, len);
+    bool ok = read_whole(r, header, len, filter, bits, err);
+    free(header);
+    return ok;
+}
+
+/* ---- Push: a whole filter to the server. */
+
+/* The most pieces that are sent together. A piece is what layout->write passes in one call. */
+enum { PIECES = 64 };
+
+struct push {
+    struct redis *r;
+    struct temporary temporary;
+    const struct kind *kind;
+    uint8_t *header;
+    size_t header_len;
+    bool begun;  /* the header has been sent */
+    uint64_t at; /* bytes of bits that layout->write has passed so far */
+    size_t n_pieces;
+    struct reply *replies[PIECES + 1];
+};
+
+static void load_chunk(struct push *p, uint64_t iterator, const uint8_t *data, size_t len)
+{
+    temporary_command(&p->temporary, 4, "BF.LOADCHUNK");
+    requests_number(&p->r->rq, iterator);
+    requests_bytes(&p->r->rq, data, len);
+}
+
+/* Takes a reply to BF.LOADCHUNK. */
+static bool take_loaded(const struct redis *r, const struct reply *reply, struct err *err)
+{
+    return reply->type == REPLY_STATUS || refused(r, reply, err);
+}
+
+/* Sends what has been queued. Bits do not make a key, so it has an expiry already. */
+static bool send(struct push *p, struct err *err)
+{
+    struct redis *r = p->r;
+    if (sig_caught())
+        return fail(err, "interrupted");
+    temporary_command(&p->temporary, 3, "PEXPIRE");
+    requests_number(&r->rq, TEMPORARY_MS);
+    bool ok = cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, p->replies, err);
+    for (size_t i = 0; ok && i < p->n_pieces; i++)
+        ok = take_loaded(r, p->replies[i], err);
+    ok = ok && (p->replies[p->n_pieces]->type == REPLY_INTEGER ||
+                redis_refused(r, p->replies[p->n_pieces], err));
+    requests_clear(&r->rq);
+    p->n_pieces = 0;
+    return ok;
+}
+
+/* Does the filter match the layout in the address? */
+static bool check_layout(const struct push *p, struct err *err)
+{
+    const struct redis *r = p->r;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    struct layout_bits unset[LAYOUT_LAYERS];
+    const struct layout_foreign own = {
+        .name = {"", ""}, .data = {p->header}, .len = {p->header_len}};
+    struct err why;
+    if (r->uri.layout == NULL)
+        return true;
+    if (!layout_parse(r->uri.layout, &spec, &why))
+        return redis_unfit(r, err, why.text);
+    if (spec.kind != p->kind)
+        return fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
+                    r->store.name, p->kind->name);
+    return spec.kind->layout->read(&spec, &own, &filter, unset, &why) ||
+           fail(err, "cannot use '%.1000s': of the filter to be pushed, %s", r->store.name,
+                why.text);
+}
+
+/* A header cannot be loaded twice. */
+static bool begin(struct push *p, struct err *err)
+{
+    p->begun = true;
+    if (!check_layout(p, err))
+        return false;
+    temporary_begin(&p->temporary);
+    load_chunk(p, 1, p->header, p->header_len);
+    const struct requests *rq = &p->r->rq;
+    bool ok = temporary_end(&p->temporary, CLUSTER_ONCE, err) &&
+              take_loaded(p->r, &p->r->replies[rq->n - 1]->elements[0], err);
+    requests_clear(&p->r->rq);
+    return ok;
+}
+
+static bool collect_header(struct push *p, const void *data, size_t len, struct err *err)
+{
+    uint8_t *header = realloc(p->header, p->header_len + len);
+    if (header == NULL)
+        return fail(err, "out of memory");
+    memcpy(header + p->header_len, data, len);
+    p->header = header;
+    p->header_len += len;
+    return true;
+}
+
+/* Zeroes are not sent: the module fills new links with zeroes. */
+static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    struct push *p = ctx;
+    if (file == 0)
+        return collect_header(p, data, len, err);
+    if (!p->begun && !begin(p, err))
+        return false;
+    p->at += len;
+    if (bytes_zero(data, len))
+        return true;
+    load_chunk(p, 1 + p->at, data, len);
+    return ++p->n_pieces < PIECES || send(p, err);
+}
+
+/* An existing key, which will be replaced, must be a filter of the module. */
+static bool check_there(struct redis *r, struct err *err)
+{
+    requests_clear(&r->rq);
+    redis_command(r, r->shard, 3, "BF.SCANDUMP");
+    requests_number(&r->rq, 0);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    return is_missing(r->replies[0]) || chunk_of(r->replies[0]) != NULL ||
+           refused(r, r->replies[0], err);
+}
+
+static bool push(struct push *p, const struct layout_filter *filter, const uint8_t *const *data,
+                 uint64_t expire, struct err *err)
+{
+    struct redis *r = p->r;
+    const struct layout_sink sink = {.write = take_piece, .ctx = p, .name = r->store.name};
+    uint64_t until;
+    if (!check_there(r, err) || !temporary_name(&p->temporary, r, r->shard, err))
+        return false;
+    if (p->kind->layout->write(filter, data, &sink, err) && (p->n_pieces == 0 || send(p, err)) &&
+        temporary_life(r, r->shard, expire, &until, err) &&
+        temporary_rename(&p->temporary, r->shard, until, err))
+        return true;
+    temporary_drop(&p->temporary);
+    return false;
+}
+
+bool module_push(struct redis *r, const struct layout_filter *filter, const uint8_t *const *data,
+                 const struct store_push *options, struct err *err)
+{
+    struct push p = {.r = r, .kind = filter->layer[0].kind};
+    if (r->n_shards != 1)
+        return redis_unfit(r, err, "filters of the Bloom module have no shards");
+    if (options->merge)
+        return redis_unfit(r, err, "the Bloom module cannot unite filters, as --merge wants");
+    bool ok = push(&p, filter, data, options->expire, err);
+    temporary_free(&p.temporary);
+    free(p.header);
+    return ok;
+}

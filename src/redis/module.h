@@ -1,0 +1,46 @@
+/*
+ * Private to this folder: filters of the Bloom module of a Redis server (RedisBloom), in layouts
+ * with layout->reserve. The module hashes the keys and grows the filter; it is sent the keys
+ * themselves.
+ *
+ *     BF.SCANDUMP key 0                     returns the layout's header, some 100 bytes
+ *     BF.MEXISTS key item ...               tells which items are in
+ *     BF.INSERT key NOCREATE ITEMS item ... adds items, and tells which were not in
+ *
+ * BF.MADD is not used: if the filter does not exist (any more), it would make one with the module's
+ * defaults. Commands are atomic, so of several processes that add the same key, only one is told
+ * that it was new.
+ *
+ * Bits are read by BF.SCANDUMP and written by BF.LOADCHUNK. The bits of all links (the module's
+ * layers) are one sequence of bytes. An iterator is 1 + an offset in it. BF.SCANDUMP returns bytes
+ * up to the end of a link at most, and the iterator after them. BF.LOADCHUNK takes bytes of one
+ * link, and the iterator after them.
+ */
+#ifndef REDIS_MODULE_H
+#define REDIS_MODULE_H
+
+#include "redis/place.h"
+#include "redis/redis.h"
+
+/* Does the address name a layout of the module? */
+bool module_is_meant(const struct redis *r);
+
+/* Opens the filter. */
+bool module_open(struct redis *r, struct err *err);
+
+/* Makes the filter that `filter` describes (from layout->design), by BF.RESERVE. An existing filter
+ * stays, and *made is false. */
+bool module_create(struct redis *r, const struct layout_filter *filter, bool *made,
+                   struct err *err);
+
+/* Reads the header of the filter. *there: the key exists; if it does not, *filter is not set. The
+ * reply is r->replies[0]. */
+bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err);
+
+/* As redis_pull and redis_push; data[i] is layer i. */
+bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
+                 struct err *err);
+bool module_push(struct redis *r, const struct layout_filter *filter, const uint8_t *const *data,
+                 const struct store_push *options, struct err *err);
+
+#endif

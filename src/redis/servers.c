@@ -1,0 +1,11 @@
+#include "redis/redis.h"
+
+/* Without hiredis, the functions are not built. */
+#ifdef SEEN_HIREDIS
+#define REDIS redis_open, redis_prepare, redis_pull, redis_push
+#else
+#define REDIS NULL, NULL, NULL, NULL
+#endif
+
+const struct store_place store_servers[] = {
+    {"redis://", REDIS}, {"rediss://", REDIS}, {"redis+unix://", REDIS}, {.prefix = NULL}};

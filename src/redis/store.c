@@ -1,0 +1,239 @@
+/* A filter in Redis as a store (store/store.h). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "file/layers.h"
+#include "redis/module.h"
+#include "redis/place.h"
+#include "redis/redis.h"
+#include "write/writer.h"
+
+static struct redis *redis_of(struct store *s)
+{
+    return (struct redis *)(void *)s;
+}
+
+static const struct redis *const_redis_of(const struct store *s)
+{
+    return (const struct redis *)(const void *)s;
+}
+
+static void describe(const struct store *s, struct facts *facts)
+{
+    const struct redis *r = const_redis_of(s);
+    *facts = (struct facts){
+        .layers = {&r->header, r->data}, .counters = r->header.counters, .n_shards = r->n_shards};
+}
+
+static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    memset(present, 0, (n + 63) / 64 * sizeof *present);
+    pthread_mutex_lock(&r->lock);
+    bool ok = live_ask(r, keys, n, present, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- All bits. */
+
+/* Copies a shard's bitmap, with the bits in the layer's order. */
+static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, struct err *err)
+{
+    uint8_t *chunk = malloc(REDIS_CHUNK);
+    bool ok = chunk != NULL || fail(err, "out of memory");
+    uint64_t len = redis_layer(r)->data_len;
+    for (uint64_t at = 0; ok && at < len; at += REDIS_CHUNK) {
+        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
+        const struct layout_bits bits = {.data = chunk, .len = n, .order = ORDER_HIGH_FIRST};
+        ok = redis_read_chunk(r, s, at, n, chunk, err);
+        if (ok)
+            layout_take(&bits, 0, data + at, n);
+    }
+    free(chunk);
+    return ok;
+}
+
+/* Counts the first m bits that are set, and clears those behind them. */
+static uint64_t count_bits(const struct redis *r, uint8_t *data)
+{
+    size_t len = (size_t)(r->m / 8), end = (size_t)redis_layer(r)->data_len;
+    if (len < end)
+        data[len] &= (uint8_t)((1U << r->m % 8) - 1);
+    if (len + 1 < end)
+        memset(data + len + 1, 0, end - len - 1);
+    return bytes_count(data, end);
+}
+
+/* Fetches the bits, for kinds whose FPR does not follow from the number of bits set. They are
+ * counted again: the number may have changed. */
+static bool sample(struct redis *r, const struct shard *s, unsigned threads, double *fpr,
+                   struct err *err)
+{
+    const struct layer *layer = redis_layer(r);
+    uint8_t *data = malloc((size_t)layer->data_len);
+    if (data == NULL)
+        return fail(err, "out of memory");
+    bool ok = read_bits(r, s, data, err);
+    uint64_t set = ok ? count_bits(r, data) : 0;
+    if (ok && set < s->set)
+        ok = fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced",
+                  r->store.name);
+    if (ok)
+        *fpr = layer->kind->sampled_fpr(layer, data, threads, (double)set / (double)r->m);
+    free(data);
+    return ok;
+}
+
+/* Adds a shard's census to that of all. An absent key is equally likely to belong to any shard, so
+ * rates are averaged; numbers of keys are added. The interval of the sum is as wide as if all
+ * shards were at the same end of their intervals. */
+static void sum_up(struct census *all, const struct census *shard, unsigned n_shards)
+{
+    all->fpr += shard->fpr / n_shards;
+    all->bits_set += shard->bits_set / n_shards;
+    all->bits += shard->bits;
+    all->n += shard->n;
+    all->n_low += shard->n_low;
+    all->n_high += shard->n_high;
+    all->n_at_least |= shard->n_at_least;
+}
+
+/* layer[0] is the average shard, with the FPR from the formula. */
+static bool take_all(struct redis *r, unsigned threads, struct census *layer, struct census *all,
+                     struct err *err)
+{
+    const struct kind *kind = redis_layer(r)->kind;
+    bool ok = redis_count(r, err);
+    *all = *layer = (struct census){0};
+    for (unsigned i = 0; ok && i < r->n_shards; i++) {
+        struct census shard;
+        kind->layout->census_of(redis_layer(r), r->shard[i].set, &shard);
+        sum_up(layer, &shard, r->n_shards);
+        layer->bits = shard.bits;
+        if (kind->sampled_fpr != NULL)
+            ok = sample(r, &r->shard[i], threads, &shard.fpr, err);
+        sum_up(all, &shard, r->n_shards);
+    }
+    layer->n /= r->n_shards;
+    layer->n_low /= r->n_shards;
+    layer->n_high /= r->n_shards;
+    return ok;
+}
+
+static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
+                        struct err *err)
+{
+    struct redis *r = redis_of(s);
+    pthread_mutex_lock(&r->lock);
+    bool ok = take_all(r, threads, layer, all, err);
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- Adding. */
+
+static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    const struct layers layers = {&r->header, r->data};
+    r->options = *options;
+    r->warned = false;
+    return writer_check(layers, s->name, options, err) && live_share_life(r, err) &&
+           redis_count(r, err);
+}
+
+/* Warns once if the FPR, from the number of bits set, is above the limit. If the bits that this
+ * process knows of say so, the bits on the server are counted. */
+static bool warn(struct redis *r, struct err *err)
+{
+    double limit = writer_warn_fpr(&r->header);
+    if (r->warned || redis_fpr(r) <= limit)
+        return true;
+    if (!redis_count(r, err))
+        return false;
+    double fpr = redis_fpr(r);
+    r->warned = fpr > limit;
+    if (r->warned)
+        writer_warn(&r->header, r->store.name, "current", fpr, &r->store.state);
+    return true;
+}
+
+static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    enum add_result result = ADD_OK;
+    *done = 0;
+    s->state.warning[0] = '\0';
+    pthread_mutex_lock(&r->lock);
+    while (result == ADD_OK && *done < n) {
+        size_t before = *done;
+        result = live_add(r, keys, known, n, done, err);
+        result = redis_added(r, result, before, done, err);
+        if (result == ADD_OK && !warn(r, err))
+            result = ADD_FAILED;
+    }
+    r->gone = result == ADD_FAILED;
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+/* The warning was given when the limit was passed. */
+static void conclude(struct store *s, bool again)
+{
+    (void)again;
+    s->state.warning[0] = '\0';
+}
+
+/* The server has all keys for which it has replied, if it still has the filter. */
+static bool add_end(struct store *s, bool sync, struct err *err)
+{
+    struct redis *r = redis_of(s);
+    (void)sync;
+    pthread_mutex_lock(&r->lock);
+    bool ok = r->gone || (live_check(r, err) && redis_replicated(r, err));
+    pthread_mutex_unlock(&r->lock);
+    return ok;
+}
+
+/* ---- Opening. */
+
+static void close_store(struct store *s)
+{
+    redis_close(redis_of(s));
+}
+
+static const struct store_ops ops = {
+    .describe = describe,
+    .query = query,
+    .census = take_census,
+    .add_begin = add_begin,
+    .add = add,
+    .conclude = conclude,
+    .add_end = add_end,
+    .make = redis_make,
+    .close = close_store,
+};
+
+void redis_store(struct redis *r)
+{
+    r->store.ops = &ops;
+    r->store.wants_bytes = r->n_shards > 1;
+}
+
+struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
+                         struct err *err)
+{
+    struct redis *r = redis_connect(name, options, err);
+    (void)mode;
+    if (r == NULL)
+        return NULL;
+    redis_store(r);
+    if (module_is_meant(r) ? module_open(r, err) : redis_settle(r, err) && redis_check(r, err))
+        return &r->store;
+    redis_close(r);
+    return NULL;
+}

@@ -1,0 +1,214 @@
+/* Whole filters from and to Redis. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sig.h"
+#include "foreign/foreign.h"
+#include "redis/module.h"
+#include "redis/place.h"
+#include "redis/redis.h"
+#include "redis/temporary.h"
+
+static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
+                 struct err *err)
+{
+    if (module_is_meant(r))
+        return module_pull(r, filter, bits, err);
+    uint64_t len = r->shard->len;
+    if (r->n_shards > 1)
+        return redis_unfit(r, err,
+                           "a filter of several shards is not one: give the key of a "
+                           "shard, KEY:{0}, without shards=");
+    if (!foreign_filter(&r->header, filter, err))
+        return false;
+    uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
+    if (data == NULL)
+        return fail(err, "out of memory");
+    *bits =
+        (struct layout_bits){.data = data, .len = len, .order = ORDER_HIGH_FIRST, .owned = data};
+    for (uint64_t at = 0; at < len; at += REDIS_CHUNK) {
+        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
+        if (sig_caught() || !redis_read_chunk(r, r->shard, at, n, data + at, err))
+            return sig_caught() ? fail(err, "interrupted") : false;
+    }
+    return redis_lengths(r, err);
+}
+
+bool redis_pull(const char *name, const struct open_options *options, struct layout_filter *filter,
+                struct layout_bits *bits, struct err *err)
+{
+    struct store *s = redis_open(name, STORE_READ, options, err);
+    bool ok = s != NULL && pull((struct redis *)(void *)s, filter, bits, err);
+    store_close(s);
+    return ok;
+}
+
+/* ---- Push. */
+
+struct push {
+    struct redis *r;
+    const struct layout_filter *filter;
+    const struct layout *layout;
+    const struct store_push *options;
+    const uint8_t *data;
+    struct temporary temporary;
+    bool there;      /* the bitmap */
+    bool configured; /* it has a configuration */
+};
+
+/* Does the filter match the layout in the address? */
+static bool check_layout(const struct push *p, struct err *err)
+{
+    const struct redis *r = p->r;
+    const struct layer *own = &p->filter->layer[0];
+    struct layout_spec spec;
+    struct layout_filter told;
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    static const uint8_t nothing[1];
+    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
+    char text[LAYOUT_TEXT];
+    struct err why;
+    if (r->uri.layout == NULL)
+        return true;
+    if (!layout_parse(r->uri.layout, &spec, &why))
+        return fail(err, "cannot use '%.1000s': %s", r->store.name, why.text);
+    bool same = spec.kind == own->kind;
+    /* Only parameters that the address states must match. */
+    if (same && p->layout->read(&spec, &empty, &told, bits, &why))
+        same = memcmp(told.layer[0].geometry, own->geometry, sizeof own->geometry) == 0 &&
+               told.seed == p->filter->seed && told.encoding == p->filter->encoding;
+    layout_show(p->filter, text, sizeof text);
+    return same || fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
+                        r->store.name, text);
+}
+
+static bool write_config(struct push *p, struct err *err)
+{
+    size_t len;
+    char *key = config_key(p->layout->redis, p->r->shard, &len);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    requests_clear(&p->r->rq);
+    config_write(&p->r->rq, p->filter, key, len);
+    free(key);
+    return redis_do(p->r, CLUSTER_REPEAT, err);
+}
+
+/* Does the configuration fit, if there is one? */
+static bool check_config(struct push *p, struct err *err)
+{
+    const struct layout_redis *redis = p->layout->redis;
+    const char *value[LAYOUT_PARAMS];
+    struct layout_spec own, there;
+    char text[LAYOUT_TEXT];
+    struct err why;
+    if (redis->fields == NULL)
+        return true;
+    if (!redis_ask_config(p->r, p->r->shard, redis, value, &p->configured, err))
+        return false;
+    if (!p->configured)
+        return true;
+    layout_show(p->filter, text, sizeof text);
+    return layout_parse(text, &own, err) &&
+           (redis->configure(&own, value, &there, &why) ||
+            fail(err, "cannot use '%.1000s': %s", p->r->store.name, why.text));
+}
+
+/* An existing key, which will be replaced or united, must be a bitmap that is not longer. */
+static bool check_there(struct push *p, struct err *err)
+{
+    uint64_t len = 0, bytes = p->layout->file_len(p->filter);
+    requests_clear(&p->r->rq);
+    redis_command(p->r, p->r->shard, 2, "STRLEN");
+    if (!redis_run(p->r, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
+        return false;
+    p->there = len > 0;
+    return len <= bytes || fail(err,
+                                "cannot use '%.1000s': what is there is a string of %" PRIu64
+                                " bytes, and this filter has %" PRIu64,
+                                p->r->store.name, len, bytes);
+}
+
+/* The number of bytes to write: all, so that the length stays when keys are added; for a sparse
+ * layout, up to the last byte that is not zero. */
+static uint64_t length_to_write(const struct push *p)
+{
+    uint64_t bytes = p->layout->file_len(p->filter);
+    uint64_t trimmed = p->layout->sparse ? layout_trimmed(p->data, bytes) : bytes;
+    return trimmed > 0 ? trimmed : 1;
+}
+
+/* Determines when the filter expires. Bitmap and configuration have one life: if there is only a
+ * configuration, this decides. */
+static bool find_life(struct push *p, uint64_t *until, struct err *err)
+{
+    struct shard config = {0};
+    if (!p->configured || p->there || p->options->expire != 0)
+        return temporary_life(p->r, p->r->shard, p->options->expire, until, err);
+    config.key = config_key(p->layout->redis, p->r->shard, &config.key_len);
+    bool ok = (config.key != NULL || fail(err, "out of memory")) &&
+              temporary_life(p->r, &config, 0, until, err);
+    free(config.key);
+    return ok;
+}
+
+static bool expire_config(struct push *p, uint64_t until, struct err *err)
+{
+    size_t len;
+    char *key = config_key(p->layout->redis, p->r->shard, &len);
+    if (key == NULL)
+        return fail(err, "out of memory");
+    requests_clear(&p->r->rq);
+    requests_begin(&p->r->rq, 3, "PEXPIREAT");
+    requests_key(&p->r->rq, key, len);
+    requests_number(&p->r->rq, until);
+    free(key);
+    return redis_do(p->r, CLUSTER_REPEAT, err);
+}
+
+static bool push(struct push *p, struct err *err)
+{
+    uint64_t until;
+    bool has_config = p->layout->redis->fields != NULL;
+    if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, err) ||
+        !temporary_name(&p->temporary, p->r, p->r->shard, err))
+        return false;
+    const struct layout_bits bits = {
+        .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
+    /* The configuration goes first: without a bitmap it is an empty filter, but a bitmap without a
+     * configuration is not a filter. */
+    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &until, err) &&
+        (!has_config || p->configured || write_config(p, err)) &&
+        (p->options->merge ? temporary_unite(&p->temporary, p->r->shard, until, err)
+                           : temporary_rename(&p->temporary, p->r->shard, until, err)) &&
+        (!has_config || until == 0 || expire_config(p, until, err)))
+        return true;
+    temporary_drop(&p->temporary);
+    return false;
+}
+
+bool redis_push(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
+                const struct store_push *options, struct err *err)
+{
+    const struct kind *kind = filter->layer[0].kind;
+    struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
+    bool module = kind->layout->reserve != NULL;
+    if (kind->layout->redis == NULL && !module)
+        return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
+    p.r = redis_connect(name, &options->open, err);
+    if (p.r == NULL)
+        return false;
+    bool ok = module ? module_push(p.r, filter, data, options, err)
+              : p.r->uri.shards <= 1
+                  ? push(&p, err)
+                  : fail(err,
+                         "cannot use '%.1000s': a filter is not made for several shards: "
+                         "give the key of one",
+                         name);
+    ok = ok && redis_replicated(p.r, err);
+    temporary_free(&p.temporary);
+    redis_close(p.r);
+    return ok;
+}

@@ -1,0 +1,138 @@
+#include "write/advance.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/sig.h"
+#include "file/chain.h"
+#include "file/header.h"
+#include "file/session.h"
+
+void (*advance_step)(int step);
+
+static void step_done(int step)
+{
+    if (advance_step != NULL)
+        advance_step(step);
+}
+
+static bool write_zero_sums(const struct filter *f, const struct header *h, unsigned layer,
+                            struct err *err)
+{
+    struct header copy = *h;
+    struct target target = header_target(&copy, layer, f->fd, f->path, 1);
+    return target_zero_sums(&target, err);
+}
+
+/* Extends the file to `len` with allocated zeroes. First truncates it to the header's length, in
+ * case an earlier attempt left data behind it. */
+static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
+{
+    int r;
+    if (ftruncate(f->fd, (off_t)f->header.file_len) != 0)
+        return fail_errno(err, "cannot change the length of '%s'", f->path);
+    do
+        r = posix_fallocate(f->fd, (off_t)f->header.file_len, (off_t)(len - f->header.file_len));
+    while (r == EINTR);
+    errno = r;
+    return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
+}
+
+/* Appends h's last layer, empty, to the file on disk. On failure, truncates the file again. */
+static bool append_layer(struct session *s, const struct header *h, struct err *err)
+{
+    struct filter *f = s->filter;
+    if (lengthen(f, h->file_len, err) && write_zero_sums(f, h, h->n_layers - 1, err) &&
+        session_sync(s, err) && filter_prepare(f, h, err))
+        return true;
+    int ignored = ftruncate(f->fd, (off_t)f->header.file_len);
+    (void)ignored;
+    return false;
+}
+
+/* Zeroes a layer's data and touched bits. Keeps the blocks allocated if the file system can. */
+static void zero_layer(const struct filter *f, const struct layer *l)
+{
+    memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
+#ifdef FALLOC_FL_ZERO_RANGE
+    if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE, (off_t)l->data_off, (off_t)l->data_len) == 0)
+        return;
+#endif
+    memset(f->map + l->data_off, 0, (size_t)l->data_len);
+}
+
+bool advance_finish(struct session *s, struct err *err)
+{
+    struct filter *f = s->filter;
+    struct header h = f->header;
+    int at = chain_find_void(&h);
+    if (at < 0)
+        return true;
+    unsigned layer = (unsigned)at;
+    h.counters = s->counters;
+    if (!chain_renew(&h, layer, f->path, err))
+        return false;
+    zero_layer(f, &h.layers[layer]);
+    if (!write_zero_sums(f, &h, layer, err) || !session_sync(s, err))
+        return false;
+    step_done(2);
+    if (!session_change(s, &h, err))
+        return false;
+    step_done(3);
+    return true;
+}
+
+static bool rotate(struct session *s, struct header *h, struct err *err)
+{
+    if (!chain_void(h, s->filter->path, err))
+        return false;
+    if (!session_change(s, h, err))
+        return false;
+    step_done(1);
+    return advance_finish(s, err);
+}
+
+bool advance(struct session *s, unsigned threads, struct err *err)
+{
+    const struct layers layers = filter_layers(s->filter);
+    struct header h = chain_close(&layers, &s->counters, threads);
+    if (format_forgets(&h))
+        return rotate(s, &h, err);
+    return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&
+           session_change(s, &h, err);
+}
+
+static bool rotate_file(struct filter *f, unsigned threads, double *emptied, struct err *err)
+{
+    struct session s;
+    if (!session_hold(&s, f, err))
+        return false;
+    if (!format_forgets(&f->header)) {
+        session_release(&s);
+        return fail(err,
+                    "'%s' has no generations, so it cannot be rotated; 'seen create "
+                    "--generations' makes filters that can be",
+                    f->path);
+    }
+    bool ok = advance_finish(&s, err);
+    *emptied = (double)chain_oldest_keys(&f->header, &s.counters);
+    ok = ok && advance(&s, threads, err);
+    session_release(&s);
+    return ok;
+}
+
+bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err)
+{
+    struct filter f;
+    if (!filter_open(&f, path, FILTER_WRITE, err))
+        return false;
+    bool ok = rotate_file(&f, threads, emptied, err);
+    filter_close(&f);
+    return ok;
+}

@@ -1,0 +1,110 @@
+#include "write/combine.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "file/header.h"
+
+bool combine_counts(const struct header *h)
+{
+    return h->n_layers == 1 && kind_counts(h->layers[0].kind);
+}
+
+static unsigned bits_of(const struct layer *layer)
+{
+    return layer->kind->counts->bits(layer);
+}
+
+static const struct layer *narrowest(const struct layer *const *layer, unsigned n)
+{
+    const struct layer *best = layer[0];
+    for (unsigned i = 1; i < n; i++)
+        if (bits_of(layer[i]) < bits_of(best))
+            best = layer[i];
+    return best;
+}
+
+unsigned combine_bits(const struct layer *const *layer, unsigned n)
+{
+    return bits_of(narrowest(layer, n));
+}
+
+void combine_header(struct combine *c)
+{
+    const struct layer *like = narrowest(c->layer, c->n);
+    struct header *h = &c->header;
+    struct layer *layer = &h->layers[0];
+    header_begin_like(h, c->keys, c->reproducible);
+    like->kind->counts->narrow(like, c->bits != 0 ? c->bits : bits_of(like), layer);
+    layer->id = 1;
+    h->n_design = layer->n_design = like->n_design;
+    h->fpr_design = layer->fpr_design = like->fpr_design;
+    h->n_layers = 1;
+    /* Of two inputs, different keys may have one fingerprint. */
+    if (c->op == COUNTS_INTERSECT && c->n > 1 && bits_of(layer) < 64)
+        h->compat |= COMPAT_INTERSECTED;
+    format_place(h);
+}
+
+void combine_keep_batches(struct combine *c, const struct header *replaced)
+{
+    c->header.n_batches = replaced->n_batches;
+    memcpy(c->header.batch, replaced->batch, sizeof replaced->batch);
+    format_place(&c->header);
+}
+
+/* With more of the interval's half than this in doubt, the number of keys is only bounded. */
+static const double MOST_DOUBT = 0.1;
+
+/* Let the inputs that are taken away have the part q of all fingerprints. Then the n keys that are
+ * left have fingerprints of the other part, so n^2 / (2 (1 - q) cells) pairs of them share one, q
+ * times as many more than the census expects. --subtract also leaves fingerprints in the part q,
+ * where two keys or more of the first input have them: about as many pairs. */
+static bool is_doubtful(const struct combine *c)
+{
+    const struct layer *made = &c->header.layers[0];
+    struct census all, taken;
+    double q = 0;
+    if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || bits_of(made) == 64)
+        return false;
+    combine_census(c, &all);
+    for (unsigned i = 1; i < c->n; i++) {
+        c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &taken);
+        q += taken.fpr;
+    }
+    double pairs = all.n * all.n / 2 / ldexp(1, (int)bits_of(made));
+    return !(q < 1) || pairs * q / (1 - q) > MOST_DOUBT * (all.n_high - all.n);
+}
+
+bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
+{
+    struct header *h = &c->header;
+    struct target target = header_target(h, 0, file->fd, name, c->threads);
+    struct census census;
+    if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
+                                            &c->seen, err))
+        return false;
+    if (is_doubtful(c))
+        h->compat |= COMPAT_SUBTRACTED;
+    combine_census(c, &census);
+    h->counters = (struct counters){.records = c->seen.total_made, .keys_added = c->seen.made};
+    h->made = c->seen.made;
+    return header_write(h, file->fd, name, err);
+}
+
+double combine_fpr(const struct combine *c)
+{
+    return ldexp((double)c->seen.made, -(int)bits_of(&c->header.layers[0]));
+}
+
+void combine_census(const struct combine *c, struct census *out)
+{
+    const struct layer *layer = &c->header.layers[0];
+    layer->kind->census(layer, NULL, 1, out);
+    if ((c->header.compat & COMPAT_SUBTRACTED) == 0)
+        return;
+    out->n_exact = false;
+    out->n_at_least = true;
+    out->n = out->n_low;
+    out->n_high = INFINITY;
+}

@@ -1,0 +1,549 @@
+#include "write/filter_build.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "base/disk.h"
+#include "base/parallel.h"
+#include "base/progress.h"
+#include "base/ram.h"
+#include "file/chain.h"
+#include "write/combine.h"
+#include "file/header.h"
+
+/* The most memory that a thread uses besides that for keys: two chunks of input and a batch; or,
+ * after the input, the part of the filter that it builds. */
+enum { THREAD_MEMORY = 1 << 20 };
+
+/* With a fixed size: the most memory besides that of the filter, which is free while keys come. */
+enum { SIZED_MEMORY = 60 << 20 };
+
+/* For a layout of fixed size, up to so many keys are counted exactly. */
+enum { COUNTED = 1 << 19 };
+
+/* Address space that a thread reserves beyond its memory, mostly unused: room for 4 MiB of the
+ * filter. Every thread but the first also has a stack, usually 8 MiB, and its own heap, for which
+ * glibc maps 128 MiB (2 MiB on 32-bit machines) to keep the aligned half. */
+enum {
+    FIRST_THREAD = 4 << 20,
+    OTHER_THREAD = FIRST_THREAD + ((8 + (sizeof(void *) > 4 ? 128 : 2)) << 20),
+};
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Memory for keys. */
+
+/* Bytes of a thread that builds, besides the keyset. */
+static uint64_t builder_memory(const struct design *design)
+{
+    const struct kind *kind = design_kind(design);
+    return kind_builds(kind) && kind->building->memory != NULL ? kind->building->memory() : 0;
+}
+
+/* The largest part that a builder requests from the keyset; 0: none. */
+static size_t part_of(const struct design *design)
+{
+    const struct kind *kind = design_kind(design);
+    return kind_builds(kind) ? kind->building->part : 0;
+}
+
+/* The same, with a part. */
+static uint64_t visitor_memory(const struct design *design)
+{
+    size_t part = part_of(design);
+    return builder_memory(design) + (part > 0 ? keyset_part_memory(part, design->each) : 0);
+}
+
+uint64_t filter_build_min_memory(const struct design *design)
+{
+    return THREAD_MEMORY + keyset_min_memory(1) + visitor_memory(design);
+}
+
+/* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
+static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
+{
+    header_begin(&b->header, b->rule, b->reproducible);
+    return header_design(&b->header, b->design, n, err);
+}
+
+static const struct layer *newest(const struct filter_build *b)
+{
+    return &b->header.layers[chain_newest(&b->header)];
+}
+
+/* Limits the memory to half of what there is: the rest is for other programs. With a fixed size, to
+ * that of the filter and SIZED_MEMORY. */
+static bool limit_memory(struct filter_build *b, struct err *err)
+{
+    uint64_t most = ram_limit() / 2, least = filter_build_min_memory(b->design);
+    if (design_is_sized(b->design)) {
+        if (!make_header(b, 0, err))
+            return false;
+        if (newest(b)->data_len < most)
+            most = smaller(most, SIZED_MEMORY + newest(b)->data_len);
+    }
+    b->memory = smaller(b->memory, most > least ? most : least);
+    return true;
+}
+
+/* Gives at most half of the memory to building threads, which may limit their number. */
+static unsigned visitors_for(const struct filter_build *b)
+{
+    unsigned visitors = 1;
+    while (visitors < b->threads && (visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
+        visitors++;
+    return visitors;
+}
+
+/* Divides the memory among keyset and threads. False: not enough for so many threads. */
+static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
+{
+    uint64_t builder = builder_memory(b->design);
+    uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * builder;
+    uint64_t parts = spec->visitors * (visitor_memory(b->design) - builder);
+    spec->workers = threads;
+    spec->others = threads * (THREAD_MEMORY + builder);
+    spec->memory = b->memory > others ? b->memory - others : 0;
+    return spec->memory >= parts + keyset_min_memory(threads);
+}
+
+static bool has_addresses(uint64_t bytes)
+{
+    if (bytes > SIZE_MAX)
+        return false;
+    void *p =
+        mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p != MAP_FAILED && munmap(p, (size_t)bytes) == 0;
+}
+
+static uint64_t other_threads(const struct filter_build *b)
+{
+    return (uint64_t)(b->threads - 1) * OTHER_THREAD;
+}
+
+static bool try_keyset(struct filter_build *b, struct err *err)
+{
+    struct keyset_spec spec = {.visitors = visitors_for(b),
+                               .counts = b->design->each,
+                               .scratch_dir = b->scratch_dir,
+                               .part = part_of(b->design)};
+    while (!give_memory(b, b->threads, &spec) && b->threads > 1)
+        b->threads--;
+    if (!has_addresses(b->memory + FIRST_THREAD + other_threads(b)))
+        return fail(err, "cannot get memory for keys: the address space is full");
+    b->keys = keyset_new(&spec, err);
+    return b->keys != NULL;
+}
+
+/* Memory and threads are upper bounds. If the system does not grant them, one or the other is
+ * halved, repeatedly, down to the minimum. */
+static bool get_keyset(struct filter_build *b, struct err *err)
+{
+    uint64_t smallest = filter_build_min_memory(b->design);
+    while (!try_keyset(b, err)) {
+        bool less = b->memory / 2 >= smallest;
+        if (b->threads > 1 && (!less || other_threads(b) >= b->memory))
+            b->threads /= 2;
+        else if (less)
+            b->memory /= 2;
+        else
+            return false;
+    }
+    return true;
+}
+
+/* ---- From a keyset. */
+
+bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
+                      struct err *err)
+{
+    return keyset_put(b->keys, worker, hashes.lane0, n, err);
+}
+
+static bool count_keys(struct filter_build *b, struct err *err)
+{
+    progress_begin("counting keys", b->progress, false);
+    b->counted = keyset_count(b->keys, &b->n_distinct, err);
+    progress_end();
+    return b->counted;
+}
+
+static void fill_counters(struct filter_build *b)
+{
+    uint64_t n = b->counted ? b->n_distinct : (uint64_t)round(b->census.n);
+    b->n_held = n < b->n_put ? n : b->n_put;
+    b->header.made = b->n_held;
+    if (!b->counted)
+        b->header.compat |= COMPAT_ESTIMATED;
+    b->header.counters = (struct counters){.records = b->n_put, .keys_added = b->n_held};
+}
+
+static bool build_layers(struct filter_build *b, const struct target *target, struct err *err)
+{
+    struct header *h = &b->header;
+    progress_begin("making the filter", b->progress, false);
+    bool ok = newest(b)->kind->building->build(target, b->keys, &b->census, err);
+    for (unsigned i = 0; ok && i < h->n_layers; i++) {
+        const struct target other = header_target(h, i, target->fd, target->name, b->threads);
+        ok = other.layer == target->layer || target_zero_sums(&other, err);
+    }
+    progress_end();
+    return ok;
+}
+
+static struct target newest_target(struct filter_build *b, int fd, const char *name)
+{
+    struct target t = header_target(&b->header, chain_newest(&b->header), fd, name, b->threads);
+    t.n = b->n_distinct;
+    return t;
+}
+
+/* Does the build itself find every repeat? */
+static bool finds_repeats(const struct filter_build *b)
+{
+    return design_kind(b->design)->building->estimated_from == 0;
+}
+
+static bool write_file(struct filter_build *b, bool presumed, struct err *err)
+{
+    if (!make_header(b, b->n_distinct, err))
+        return false;
+    struct target target = newest_target(b, b->file->fd, b->name);
+    target.presumed = presumed;
+    if (!header_reserve(&b->header, b->file, err) || !build_layers(b, &target, err))
+        return false;
+    b->counted |= presumed && finds_repeats(b);
+    fill_counters(b);
+    return header_write(&b->header, b->file->fd, b->name, err);
+}
+
+/* Can the census tell the number of distinct keys? */
+static bool may_estimate(const struct filter_build *b)
+{
+    uint64_t from = design_kind(b->design)->building->estimated_from;
+    return !finds_repeats(b) && b->n_put > from && !b->exact;
+}
+
+/* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
+ * this saves sorting them. The build fails if there are repeats. After any failure the keys are
+ * counted and the filter is built again: the wrong number may have caused the failure, as on a full
+ * disk. */
+static bool may_presume(const struct filter_build *b)
+{
+    const struct design *d = b->design;
+    return !design_is_sized(d) && d->size == 0 && !d->each && (finds_repeats(b) || may_estimate(b));
+}
+
+static bool write_built(struct filter_build *b, struct err *err)
+{
+    struct err ignored;
+    b->counted = b->n_known != 0;
+    b->n_distinct = b->counted ? b->n_known : b->n_put;
+    if (b->counted || (design_is_sized(b->design) && may_estimate(b)))
+        return write_file(b, false, err);
+    return (may_presume(b) && write_file(b, true, &ignored)) ||
+           (count_keys(b, err) && write_file(b, false, err));
+}
+
+/* ---- In input order. */
+
+/* Makes the filter that the header describes in memory. */
+static bool open_memory(struct filter_build *b, struct err *err)
+{
+    const struct add_options options = {.threads = b->threads};
+    b->filter = memory_new(&b->header, err);
+    return b->filter != NULL && memory_add_begin(b->filter, &options, &b->state, err);
+}
+
+/* A 64-bit hash of all lanes. A lane alone may have fewer bits. */
+static uint64_t join_lanes(struct hashes hashes, unsigned lanes, size_t i)
+{
+    uint64_t joined = hashes.lane0[i];
+    for (unsigned l = 1; l < lanes; l++)
+        joined = (joined ^ joined >> 32 ^ hashes_lane(hashes, l)[i]) * 0x9e3779b97f4a7c15;
+    return joined ^ joined >> 32;
+}
+
+static bool to_scratch(struct filter_build *b, const void *data, size_t len, struct err *err)
+{
+    b->waiting_len += len;
+    return disk_write(b->waiting, data, len, b->waiting_len - len, "scratch file", err);
+}
+
+/* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
+static bool is_counting(const struct filter_build *b)
+{
+    return b->filter == NULL || b->exact || b->n_put <= COUNTED;
+}
+
+static bool put_joined(struct filter_build *b, struct hashes hashes, const uint64_t *known,
+                       size_t n, struct err *err)
+{
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    uint64_t joined[LAYER_BATCH];
+    for (size_t i = 0; i < n;) {
+        size_t some = 0;
+        for (; i < n && some < LAYER_BATCH; i++) {
+            joined[some] = join_lanes(hashes, lanes, i);
+            some += !bit_of(known, i);
+        }
+        if (!keyset_put(b->keys, 0, joined, some, err))
+            return false;
+    }
+    return true;
+}
+
+static size_t words_for(uint64_t n)
+{
+    return (size_t)(n / 64 + (n % 64 != 0));
+}
+
+/* Appends n hashes to the scratch file: their number, the bits of `known`, then lane by lane. */
+static bool keep(struct filter_build *b, struct hashes hashes, const uint64_t *known, size_t n,
+                 struct err *err)
+{
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    const uint64_t number = n;
+    if (b->forecast)
+        return true;
+    if (b->waiting_len == 0 && (b->waiting = disk_scratch(b->scratch_dir, err)) < 0)
+        return false;
+    bool ok = to_scratch(b, &number, sizeof number, err) &&
+              to_scratch(b, known, words_for(n) * sizeof *known, err);
+    for (unsigned l = 0; ok && l < lanes; l++)
+        ok = to_scratch(b, hashes_lane(hashes, l), n * sizeof(uint64_t), err);
+    return ok;
+}
+
+bool filter_build_in_order(const struct filter_build *b)
+{
+    return !kind_builds(design_kind(b->design));
+}
+
+bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
+                      size_t *done, struct err *err)
+{
+    *done = 0;
+    b->n_put += n - bits_count(known, n);
+    if (is_counting(b) && !put_joined(b, hashes, known, n, err))
+        return false;
+    return b->filter != NULL ? memory_add(b->filter, hashes, known, n, done, err) == ADD_OK
+                             : keep(b, hashes, known, n, err);
+}
+
+static bool from_scratch(const struct filter_build *b, void *data, size_t len, uint64_t at,
+                         struct err *err)
+{
+    size_t got;
+    if (!disk_read(b->waiting, data, len, at, &got))
+        return fail_errno(err, "cannot read scratch file");
+    return got == len || fail(err, "cannot read scratch file: it ends early");
+}
+
+/* Adds n waiting hashes, LAYER_BATCH at a time. */
+static bool add_some(struct filter_build *b, uint64_t at, uint64_t n, struct err *err)
+{
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    for (uint64_t i = 0; i < n; i += LAYER_BATCH) {
+        size_t some = n - i < LAYER_BATCH ? (size_t)(n - i) : LAYER_BATCH, done;
+        uint64_t known[LAYER_BATCH / 64];
+        if (!from_scratch(b, known, words_for(some) * sizeof *known, at + i / 8, err))
+            return false;
+        for (unsigned l = 0; l < lanes; l++)
+            if (!from_scratch(b, lane[l], some * sizeof(uint64_t),
+                              at + (words_for(n) + l * n + i) * sizeof(uint64_t), err))
+                return false;
+        if (memory_add(b->filter, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, some, &done,
+                       err) != ADD_OK)
+            return false;
+    }
+    return true;
+}
+
+static bool add_waiting(struct filter_build *b, struct err *err)
+{
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
+    uint64_t n;
+    for (uint64_t at = 0; at < b->waiting_len; at += (words_for(n) + n * lanes) * sizeof n) {
+        if (!from_scratch(b, &n, sizeof n, at, err))
+            return false;
+        at += sizeof n;
+        if (!add_some(b, at, n, err))
+            return false;
+    }
+    return true;
+}
+
+static bool write_layers(struct filter_build *b, struct err *err)
+{
+    const struct layers layers = memory_layers(b->filter);
+    struct census each[FORMAT_MAX_LAYERS];
+    b->header = *layers.header;
+    if (!header_reserve(&b->header, b->file, err))
+        return false;
+    for (unsigned i = 0; i < b->header.n_layers; i++) {
+        const struct target target = header_target(&b->header, i, b->file->fd, b->name, b->threads);
+        if (b->reproducible)
+            b->header.layers[i].since = 0;
+        if (!target_write_all(&target, layers.data[i], err))
+            return false;
+    }
+    memory_census(b->filter, b->threads, each, &b->census);
+    return true;
+}
+
+static bool write_added(struct filter_build *b, struct err *err)
+{
+    if ((is_counting(b) && !count_keys(b, err)) ||
+        (b->filter == NULL &&
+         !(make_header(b, b->n_distinct, err) && open_memory(b, err) && add_waiting(b, err))) ||
+        !write_layers(b, err))
+        return false;
+    if (!newest(b)->kind->layout->counts)
+        fill_counters(b);
+    else
+        b->n_held = b->counted ? b->n_distinct : b->header.counters.keys_added;
+    return header_write(&b->header, b->file->fd, b->name, err);
+}
+
+/* ---- Both. */
+
+bool filter_build_begin(struct filter_build *b, struct err *err)
+{
+    if (!limit_memory(b, err))
+        return false;
+    bool opens = filter_build_in_order(b) && design_is_sized(b->design) && !b->forecast;
+    return (!opens || open_memory(b, err)) && get_keyset(b, err);
+}
+
+bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
+{
+    b->n_put = n_put;
+    return filter_build_in_order(b) ? write_added(b, err) : write_built(b, err);
+}
+
+bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
+                        struct err *err)
+{
+    b->n_put = n_put;
+    if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
+        return false;
+    struct target target = newest_target(b, fd, name);
+    fill_counters(b);
+    return build_layers(b, &target, err);
+}
+
+bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err)
+{
+    b->n_put = n_put;
+    if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
+        return false;
+    b->census.fpr = newest(b)->kind->fpr_at(newest(b), (double)b->n_distinct);
+    fill_counters(b);
+    return true;
+}
+
+void filter_build_free(struct filter_build *b)
+{
+    keyset_free(b->keys);
+    memory_free(b->filter);
+    if (b->waiting_len > 0)
+        close(b->waiting);
+}
+
+/* ---- A filter without keys. */
+
+bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)
+{
+    struct header copy = *h;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct target target = header_target(&copy, i, fd, name, 1);
+        if (!target_zero_sums(&target, err))
+            return false;
+    }
+    return header_write(h, fd, name, err);
+}
+
+bool filter_build_empty_file(const char *path, const struct header *h, struct err *err)
+{
+    struct newfile nf;
+    bool ok = newfile_open(&nf, path, false, err);
+    if (ok) {
+        ok = header_reserve(h, &nf, err) && filter_build_empty(nf.fd, h, path, err) &&
+             newfile_commit(&nf, err);
+        newfile_close(&nf);
+    }
+    return ok || access(path, F_OK) == 0;
+}
+
+/* ---- A filter from a counted set. */
+
+bool derive_check(const struct filter *from, struct err *err)
+{
+    if (!combine_counts(&from->header))
+        return fail(err,
+                    "'%s' is of kind %s, which has not kept the hashes of its keys; 'seen "
+                    "create --counted --fpr 0' makes a set that does",
+                    from->path, format_kind_name(&from->header));
+    const struct layer *layer = &from->header.layers[0];
+    unsigned bits = layer->kind->counts->bits(layer);
+    return bits == 64 ||
+           fail(err,
+                "'%s' has fingerprints of %u bits, not whole hashes, so other filters cannot be "
+                "made from it; 'seen create --counted --fpr 0' keeps whole hashes",
+                from->path, bits);
+}
+
+/* The hashes are divided into 2^PART_BITS parts, so that all threads have work until the end. */
+enum { PART_BITS = 8 };
+
+struct transfer {
+    struct filter_build *build;
+    const struct filter *from;
+    _Atomic uint64_t keys;
+};
+
+struct part {
+    struct transfer *transfer;
+    unsigned worker;
+};
+
+static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n, struct err *err)
+{
+    const struct part *part = ctx;
+    (void)count;
+    atomic_fetch_add(&part->transfer->keys, n);
+    return filter_build_put(part->transfer->build, part->worker, hashes_of(hash), n, err);
+}
+
+static bool put_part(void *ctx, unsigned worker, uint64_t i, struct err *err)
+{
+    struct part part = {ctx, worker};
+    const struct filter *from = part.transfer->from;
+    const struct layer *layer = &from->header.layers[0];
+    unsigned shift = 64 - PART_BITS;
+    return layer->kind->counts->hashes(layer, from->data[0], i << shift,
+                                       i << shift | (((uint64_t)1 << shift) - 1), put, &part, err);
+}
+
+bool derive_put(const struct filter *from, struct filter_build *b, uint64_t *records,
+                struct err *err)
+{
+    struct transfer all = {.build = b, .from = from};
+    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &all, err) ||
+        !filter_check_intact(from, err))
+        return false;
+    b->n_known = atomic_load(&all.keys);
+    *records = from->header.counters.records;
+    if (*records < b->n_known)
+        *records = b->n_known;
+    return true;
+}

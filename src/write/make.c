@@ -1,0 +1,787 @@
+#include "write/make.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "base/output.h"
+#include "kind/table.h"
+#include "file/chain.h"
+#include "write/combine.h"
+#include "file/header.h"
+
+/* A layer of an input that goes into layer `to` of the result. */
+struct make_source {
+    const struct layer *layer;
+    const uint8_t *data;
+    unsigned to;
+};
+
+/* ---- The frame. */
+
+static bool open_input(struct make *m, const char *path, const char *done, struct err *err)
+{
+    struct filter *f = &m->in[m->n_in];
+    struct err why;
+    if (!filter_open(f, path, FILTER_READ, err))
+        return false;
+    m->n_in++;
+    return header_same_keys(&m->in[0].header, &f->header, &why) ||
+           fail(err, "'%s' and '%s' cannot be %s: they differ in %s", m->in[0].path, path, done,
+                why.text);
+}
+
+static bool open_output(struct make *m, bool hold, struct err *err)
+{
+    m->is_open = newfile_open(&m->file, m->out, m->replace, err);
+    return m->is_open && (!m->prints || output_is_apart(m->file.old_fd, m->out, err)) &&
+           (!hold || newfile_hold(&m->file, err));
+}
+
+static bool open_all(struct make *m, const char *const *paths, unsigned n, const char *done,
+                     struct err *err)
+{
+    if (m->out != NULL && !open_output(m, n > 0, err))
+        return false;
+    if (n == 0)
+        return true;
+    m->in = calloc(n, sizeof *m->in);
+    m->source = calloc((size_t)n * FORMAT_MAX_LAYERS, sizeof *m->source);
+    if (m->in == NULL || m->source == NULL)
+        return fail(err, "out of memory");
+    for (unsigned i = 0; i < n; i++) {
+        if (!open_input(m, paths[i], done, err))
+            return false;
+        m->replaces_input |= m->out != NULL && newfile_replaces(&m->file, m->in[i].fd);
+    }
+    if (m->out != NULL && !m->replaces_input)
+        newfile_let_go(&m->file);
+    return true;
+}
+
+bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err)
+{
+    return open_all(m, (const char *const *)paths, n, done, err);
+}
+
+bool make_open_one(struct make *m, const char *path, struct err *err)
+{
+    return open_all(m, &path, path != NULL, "", err);
+}
+
+bool make_check_sound(const struct make *m, struct err *err)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        if (!filter_check_sound(&m->in[i], m->threads, err))
+            return false;
+    return true;
+}
+
+bool make_check_intact(const struct make *m, struct err *err)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        if (!filter_check_intact(&m->in[i], err))
+            return false;
+    return true;
+}
+
+bool make_commit_written(struct make *m, struct err *err)
+{
+    bool ok = make_check_intact(m, err) && newfile_commit(&m->file, err);
+    if (m->replaces_input && !m->intersects)
+        m->file.attached = false; /* the new file has the writers' keys */
+    /* Writers of a replaced file need not wait for what the command prints. */
+    newfile_close(&m->file);
+    m->is_open = false;
+    return ok;
+}
+
+bool make_commit(struct make *m, struct err *err)
+{
+    return header_write(&m->header, m->file.fd, m->out, err) && make_commit_written(m, err);
+}
+
+void make_close(struct make *m)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        filter_close(&m->in[i]);
+    if (m->is_open)
+        newfile_close(&m->file);
+    free(m->in);
+    free(m->source);
+}
+
+/* Begins the header of a result that has the keys of all inputs. If it replaces an input, writers
+ * of that file go on with it. */
+static void begin_header(struct make *m)
+{
+    header_begin_like(&m->header, &m->in[0].header, m->reproducible);
+    for (unsigned i = 0; i < m->n_in && !m->intersects && !m->reproducible; i++)
+        if (newfile_replaces(&m->file, m->in[i].fd))
+            filter_successor_id(&m->in[i], m->header.id);
+}
+
+static void add_source(struct make *m, const struct filter *f, unsigned i, unsigned to)
+{
+    m->source[m->n_sources++] = (struct make_source){&f->header.layers[i], f->data[i], to};
+    m->layer[to].n++;
+}
+
+/* How the layers of the result follow from their sources. */
+enum how {
+    UNITE, /* united; copied where the kind has no union */
+    FOLD,  /* one source each: folded, or copied where the kind cannot be folded */
+    DROP,  /* one source each: with shorter fingerprints */
+};
+
+static bool copies(const struct kind *kind, enum how how)
+{
+    return !kind_unites(kind) || (how == FOLD && !kind_folds(kind));
+}
+
+/* Writes layer `to`. `layer` and `data` have room for all sources. */
+static bool write_layer(struct make *m, unsigned to, enum how how, bool intersect,
+                        const struct layer **layer, const uint8_t **data, struct err *err)
+{
+    struct target t = header_target(&m->header, to, m->file.fd, m->out, m->threads);
+    struct union_of parts = {.layer = layer, .data = data, .intersect = intersect};
+    for (size_t s = 0; s < m->n_sources; s++)
+        if (m->source[s].to == to) {
+            layer[parts.n] = m->source[s].layer;
+            data[parts.n++] = m->source[s].data;
+        }
+    const struct kind *kind = target_layer(&t)->kind;
+    struct census *census = &m->layer[to].census;
+    if (how == DROP)
+        return kind->dropping->write(&t, layer[0], data[0], err);
+    if (!copies(kind, how))
+        return table_write_union(&t, &parts, census, err);
+    if (!target_copy(&t, data[0], err))
+        return false;
+    *census = (struct census){0};
+    kind->census(layer[0], data[0], m->threads, census);
+    return true;
+}
+
+/* Writes all layers of m->header. In order: the offset of a layer depends on the lengths of those
+ * before it, which DROP changes. */
+static bool write_layers(struct make *m, enum how how, bool intersect, struct err *err)
+{
+    const struct layer **layer = calloc(m->n_sources, sizeof *layer);
+    const uint8_t **data = calloc(m->n_sources, sizeof *data);
+    bool room = layer != NULL && data != NULL, ok = room || fail(err, "out of memory");
+    for (unsigned i = 0; room && ok && i < m->header.n_layers; i++)
+        ok = write_layer(m, i, how, intersect, layer, data, err);
+    free(layer);
+    free(data);
+    return ok;
+}
+
+/* ---- Union and intersection. */
+
+/* A layer of an input that has no place in the result yet. keys: NAN if not yet counted. */
+struct part {
+    const struct layer *layer;
+    const uint8_t *data;
+    double keys;
+};
+
+static double keys_in(const struct make *m, const struct layer *layer, const uint8_t *data)
+{
+    struct census census = {0};
+    layer->kind->census(layer, data, m->threads, &census);
+    return census.n;
+}
+
+/* Sums up a layer's sources that have come since the last call, so that each is read once. */
+static void count_sources(struct make *m, unsigned to)
+{
+    struct make_layer *made = &m->layer[to];
+    for (; made->counted < m->n_sources; made->counted++) {
+        const struct make_source *s = &m->source[made->counted];
+        if (s->to != to)
+            continue;
+        made->keys += keys_in(m, s->layer, s->data);
+        made->fpr_design += s->layer->fpr_design;
+    }
+}
+
+/* Can a layer be united with layer `to` of the result, into `united`? */
+static bool fits(const struct make *m, unsigned to, const struct layer *layer, struct layer *united)
+{
+    const struct layer *with = &m->header.layers[to];
+    return with->kind == layer->kind && kind_unites(layer->kind) &&
+           layer->kind->uniting->unite(with, layer, united);
+}
+
+/* The rate of `united`, made of a layer of an input and of layer `to` of the result. */
+static double fpr_of(struct make *m, unsigned to, struct part *part, const struct layer *united)
+{
+    if (isnan(part->keys))
+        part->keys = keys_in(m, part->layer, part->data);
+    count_sources(m, to);
+    return united->kind->fpr_at(united, part->keys + m->layer[to].keys);
+}
+
+/* Should they be united? If `united` is smaller than one of them, that one was folded, and `united`
+ * must have room for the keys of both. Otherwise they should stay separate layers. */
+static bool has_room(struct make *m, unsigned to, struct part *part, const struct layer *united)
+{
+    bool same = united->data_len == part->layer->data_len &&
+                united->data_len == m->header.layers[to].data_len;
+    if (!kind_folds(united->kind) || (same && !m->spreads))
+        return true;
+    double fpr = fpr_of(m, to, part, united);
+    return (same && (part->keys == 0 || m->layer[to].keys == 0)) ||
+           fpr <= m->slack * (part->layer->fpr_design + m->layer[to].fpr_design);
+}
+
+/* There is no place for another layer: finds the one with which the layer makes the lowest rate. */
+static bool find_emptiest(struct make *m, struct part *part, unsigned *to)
+{
+    double least = INFINITY;
+    struct layer united;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        if (!fits(m, i, part->layer, &united) || !kind_folds(united.kind))
+            continue;
+        double fpr = fpr_of(m, i, part, &united);
+        if (fpr < least) {
+            least = fpr;
+            *to = i;
+        }
+    }
+    return least < INFINITY;
+}
+
+static bool find_room(struct make *m, struct part *part, unsigned *to)
+{
+    struct layer united;
+    for (*to = 0; *to < m->header.n_layers; ++*to)
+        if (fits(m, *to, part->layer, &united) && has_room(m, *to, part, &united))
+            return true;
+    return false;
+}
+
+static bool fail_intersection(struct err *err)
+{
+    return fail(err, "only Bloom filters of the same size and number of probes, of one layer each, "
+                     "can be intersected; make them with --like one of them");
+}
+
+/* A layer fits none of the result's, which has as many as a file can hold. */
+static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
+{
+    bool joins = !kind_unites(layer->kind);
+    for (unsigned i = 0; i < m->header.n_layers; i++)
+        joins |= !kind_unites(m->header.layers[i].kind);
+    if (m->intersects)
+        return fail_intersection(err);
+    if (joins)
+        return fail(err,
+                    "too many filters: a compact one stays a layer of its own, and a file has at "
+                    "most %d; make one filter of all keys with 'seen create --compact', or Bloom "
+                    "filters with the same --capacity, for all keys, to merge them bit by bit",
+                    FORMAT_MAX_LAYERS);
+    return fail(err,
+                "the filters are of more than %d different sizes, too many for one file; make "
+                "them with --like one of them",
+                FORMAT_MAX_LAYERS);
+}
+
+/* Unites an input's layer with one of the result that it fits, or makes it a layer of its own. */
+static bool place_layer(struct make *m, const struct filter *f, unsigned which, struct err *err)
+{
+    struct header *h = &m->header;
+    struct part part = {.layer = &f->header.layers[which], .data = f->data[which], .keys = NAN};
+    struct layer united;
+    unsigned to;
+    if (find_room(m, &part, &to) ||
+        (h->n_layers == FORMAT_MAX_LAYERS && find_emptiest(m, &part, &to))) {
+        fits(m, to, part.layer, &united);
+        h->layers[to] = united;
+        add_source(m, f, which, to);
+        return true;
+    }
+    if (h->n_layers == FORMAT_MAX_LAYERS)
+        return fail_full(m, part.layer, err);
+    h->layers[h->n_layers] = *part.layer;
+    add_source(m, f, which, h->n_layers++);
+    return true;
+}
+
+/* Keys are added to the last layer, so layers that take no keys come first. */
+static void sort_layers(struct make *m)
+{
+    struct layer sorted[FORMAT_MAX_LAYERS];
+    struct make_layer made[FORMAT_MAX_LAYERS];
+    unsigned place[FORMAT_MAX_LAYERS] = {0}, n = 0;
+    for (int changes = 0; changes < 2; changes++)
+        for (unsigned i = 0; i < m->header.n_layers; i++)
+            if (layer_takes_keys(&m->header.layers[i]) == (changes != 0)) {
+                place[i] = n;
+                made[n] = m->layer[i];
+                sorted[n++] = m->header.layers[i];
+            }
+    memcpy(m->header.layers, sorted, n * sizeof *sorted);
+    memcpy(m->layer, made, n * sizeof *made);
+    for (size_t s = 0; s < m->n_sources; s++)
+        m->source[s].to = place[m->source[s].to];
+}
+
+static bool is_of_one_size(const struct make *m)
+{
+    const struct layer *first = &m->header.layers[0];
+    bool same = m->header.n_layers == 1 && m->layer[0].n == m->n_in && kind_unites(first->kind);
+    for (unsigned i = 0; same && i < m->n_in; i++)
+        same = m->in[i].header.n_layers == 1 &&
+               (!kind_folds(first->kind) || m->in[i].header.layers[0].data_len == first->data_len);
+    return same;
+}
+
+static bool place_layers(struct make *m, bool intersect, struct err *err)
+{
+    for (unsigned i = 0; i < m->n_in; i++)
+        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
+            if (!m->in[i].header.layers[l].is_void && !place_layer(m, &m->in[i], l, err))
+                return false;
+    if (!intersect)
+        sort_layers(m);
+    return !intersect || is_of_one_size(m) || fail_intersection(err);
+}
+
+/* Makes the header of the placed layers. */
+static void union_header(struct make *m)
+{
+    struct layer from[FORMAT_MAX_LAYERS];
+    struct header *h = &m->header;
+    unsigned n = h->n_layers;
+    double absent = 1;
+    memcpy(from, h->layers, sizeof from);
+    begin_header(m);
+    for (unsigned i = 1; i < m->n_in; i++)
+        header_join_keys(h, &m->in[i].header);
+    if (m->intersects && m->n_in > 1)
+        h->compat |= COMPAT_INTERSECTED;
+    h->n_layers = n;
+    for (unsigned i = 0; i < n; i++) {
+        h->layers[i] = (struct layer){.kind = from[i].kind,
+                                      .id = i + 1,
+                                      .n_design = from[i].n_design,
+                                      .fpr_design = from[i].fpr_design,
+                                      .data_len = from[i].data_len};
+        memcpy(h->layers[i].geometry, from[i].geometry, sizeof from[i].geometry);
+        h->n_design += h->layers[i].n_design;
+        absent *= 1 - h->layers[i].fpr_design;
+    }
+    h->fpr_design = n == 1 ? h->layers[0].fpr_design : format_rate(1 - absent);
+    h->compat &= ~(uint32_t)COMPAT_JOINED;
+    format_place(h);
+}
+
+/* Does the result grow? It does unless every input is one to which no layer is added, as filters of
+ * fixed size and compact ones. */
+static bool grows(const struct make *m)
+{
+    bool any = false, foreign = false;
+    for (unsigned i = 0; i < m->n_in; i++) {
+        any |= format_grows(&m->in[i].header) || format_forgets(&m->in[i].header);
+        foreign |= kind_is_foreign(m->in[i].header.layers[0].kind);
+    }
+    return any && !foreign && !format_is_immutable(&m->header);
+}
+
+/* Makes the result one that grows. It promises a rate that leaves a part for further layers: that
+ * of the inputs together, or less if fewer layers than theirs take the keys. */
+static void make_growing(struct make *m)
+{
+    struct header *h = &m->header;
+    unsigned newest = h->n_layers - 1;
+    double used = 0, promised = 0;
+    for (unsigned i = 0; i < m->n_in; i++)
+        promised = fmax(promised, m->in[i].header.fpr_design);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct layer *layer = &h->layers[i];
+        double fpr = m->layer[i].census.fpr;
+        layer->generation = layer->id;
+        used += i == newest ? fmax(layer->fpr_design, fpr) : fpr;
+    }
+    h->layers[newest].since = h->created;
+    h->policy = POLICY_GROW;
+    h->n_design = 0;
+    h->fpr_design = format_rate(fmax(promised, used / CHAIN_SIZED));
+    if (h->n_layers > 1)
+        h->compat |= COMPAT_JOINED;
+}
+
+/* Counts the keys that the bits of each layer show, as if each had been given once, in this order.
+ */
+static void count_keys(struct make *m)
+{
+    struct header *h = &m->header;
+    uint64_t n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        h->layers[i].n_before = n;
+        n += (uint64_t)round(m->layer[i].census.n);
+        if (i + 1 < h->n_layers)
+            h->layers[i].fpr_closed = m->layer[i].census.fpr;
+    }
+    /* Other programs go on with the sum of their counts. */
+    if (kind_is_foreign(h->layers[0].kind) && !m->intersects && !chain_is_exact(h)) {
+        n = 0;
+        for (unsigned i = 0; i < m->n_in; i++)
+            n += m->in[i].header.counters.keys_added;
+    }
+    h->made = n;
+    h->counters = (struct counters){.records = n, .keys_added = n};
+    h->compat |= COMPAT_ESTIMATED;
+}
+
+static bool unite(struct make *m, struct err *err)
+{
+    double absent = 1;
+    if (!place_layers(m, m->intersects, err))
+        return false;
+    union_header(m);
+    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, m->intersects, err))
+        return false;
+    double above = 0;
+    m->n = m->n_low = 0;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        const struct census *c = &m->layer[i].census;
+        absent *= 1 - c->fpr;
+        m->n += c->n;
+        m->n_low = m->intersects ? 0 : fmax(m->n_low, c->n_low);
+        above = hypot(above, c->n_high - c->n);
+    }
+    m->n_low = round(m->n_low);
+    m->n_high = round(m->n + above);
+    m->fpr = 1 - absent;
+    return true;
+}
+
+/* Were layers united that could be layers of their own? */
+static bool can_spread(const struct make *m)
+{
+    bool any = false;
+    for (unsigned i = 0; i < m->header.n_layers; i++)
+        any |= m->layer[i].n > 1 && kind_folds(m->header.layers[i].kind);
+    return any && !m->intersects;
+}
+
+/* Forgets where the layers were placed. */
+static void begin_again(struct make *m)
+{
+    m->header = (struct header){0};
+    memset(m->layer, 0, sizeof m->layer);
+    m->n_sources = 0;
+}
+
+bool make_union(struct make *m, bool intersect, double limit, struct err *err)
+{
+    double design = 0;
+    m->intersects = intersect;
+    m->slack = MAKE_FPR_SLACK;
+    if (!unite(m, err))
+        return false;
+    if (m->fpr > limit && can_spread(m)) {
+        for (unsigned i = 0; i < m->n_in; i++)
+            design += m->in[i].header.fpr_design;
+        m->fpr_united = m->fpr;
+        m->slack = limit / design;
+        m->spreads = true;
+        begin_again(m);
+        if (!unite(m, err))
+            return false;
+    }
+    count_keys(m);
+    if (grows(m))
+        make_growing(m);
+    return true;
+}
+
+bool make_estimates(const struct make *m)
+{
+    const struct header *h = &m->header;
+    return !format_shares_keys(h) && (h->compat & COMPAT_INTERSECTED) == 0;
+}
+
+/* ---- Folding. */
+
+/* n[i]: the keys in layer i. folded[i]: the layer that it becomes, if it can be folded. */
+struct fold {
+    struct make *m;
+    double p;
+    double n[FORMAT_MAX_LAYERS];
+    struct layer folded[FORMAT_MAX_LAYERS];
+};
+
+static bool can_fold(const struct header *h)
+{
+    bool any = false;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        any |= kind_folds(h->layers[i].kind);
+    return any;
+}
+
+static const struct layer *from_layer(const struct make *m, unsigned i)
+{
+    return &m->in[0].header.layers[i];
+}
+
+static double share(const struct fold *f, unsigned i)
+{
+    return format_rate(from_layer(f->m, i)->fpr_design * f->p / f->m->in[0].header.fpr_design);
+}
+
+/* Chooses the smallest layer of more than `above` bytes into which layer i folds and which may keep
+ * its rate by the design's formula. The bits decide later. They differ from the formula by a few
+ * per cent at most, hence the factor. */
+static void choose_fold(struct fold *f, unsigned i, uint64_t above)
+{
+    const struct layer *layer = from_layer(f->m, i);
+    layer->kind->uniting->fold(layer, f->n[i], 1.05 * share(f, i), above, &f->folded[i]);
+}
+
+/* Makes the header, with the layers folded as chosen. */
+static void fold_header(struct fold *f)
+{
+    const struct header *from = &f->m->in[0].header;
+    struct header *h = &f->m->header;
+    begin_header(f->m);
+    h->policy = from->policy;
+    h->fpr_design = f->p;
+    h->counters = from->counters;
+    h->made = from->made;
+    h->n_layers = from->n_layers;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct layer *layer = &h->layers[i];
+        bool folds = kind_folds(from->layers[i].kind);
+        *layer = folds ? f->folded[i] : from->layers[i];
+        if (f->m->reproducible)
+            layer->since = 0;
+        if (folds) {
+            layer->fpr_design = share(f, i);
+            if (layer->data_len < from->layers[i].data_len || layer->n_design == 0)
+                layer->n_design = (uint64_t)fmax(1, layer_n_at(layer, layer->fpr_design));
+        }
+        if (from->n_design != 0)
+            h->n_design += layer->n_design;
+    }
+    format_place(h);
+}
+
+static bool write_folded(struct fold *f, struct err *err)
+{
+    struct make *m = f->m;
+    fold_header(f);
+    m->fpr = m->n = 0;
+    if (!newfile_reserve(&m->file, m->header.file_len, err) || !write_layers(m, FOLD, false, err))
+        return false;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        m->n += m->layer[i].census.n;
+        m->fpr += m->layer[i].census.fpr * (1 - m->fpr);
+    }
+    return true;
+}
+
+/* Chooses a larger size for folded layers whose rate is too high. False: no size changed. */
+static bool correct_folds(struct fold *f)
+{
+    bool any = false;
+    for (unsigned i = 0; i < f->m->header.n_layers; i++) {
+        uint64_t len = f->folded[i].data_len;
+        if (!kind_folds(from_layer(f->m, i)->kind) || f->m->layer[i].census.fpr <= share(f, i))
+            continue;
+        if (len < from_layer(f->m, i)->data_len)
+            choose_fold(f, i, len);
+        any |= f->folded[i].data_len > len;
+    }
+    return any;
+}
+
+/* The counters match the bits that were read if the file was clean and no writer has come since. A
+ * writer writes a header before it changes a bit. */
+static bool counters_hold(const struct filter *f)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return f->header.state == STATE_CLEAN && !filter_changed(f);
+}
+
+static bool fold(struct make *m, double p, struct err *err)
+{
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    struct fold f = {.m = m, .p = p};
+    struct header *h = &m->header;
+    for (unsigned i = 0; i < m->in[0].header.n_layers; i++) {
+        add_source(m, &m->in[0], i, i);
+        if (!kind_folds(from_layer(m, i)->kind))
+            continue;
+        f.n[i] = keys_in(m, from_layer(m, i), m->in[0].data[i]);
+        choose_fold(&f, i, 0);
+    }
+    do
+        if (!write_folded(&f, err))
+            return false;
+    while (correct_folds(&f));
+    for (unsigned i = 0; i < h->n_layers; i++)
+        if (h->layers[i].fpr_closed > 0 && h->layers[i].data_len < from_layer(m, i)->data_len)
+            h->layers[i].fpr_closed = m->layer[i].census.fpr;
+    if (m->fpr > p)
+        return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
+                    m->in[0].path, num_show_fpr(had, m->fpr), num_show_fpr(wanted, p));
+    /* What older layers took for known before they were folded is not known any more. */
+    bool given_at_once = h->made == h->counters.keys_added && counters_hold(&m->in[0]);
+    if (!given_at_once && !format_forgets(h))
+        count_keys(m);
+    return true;
+}
+
+/* ---- Dropping bits of fingerprints. */
+
+static bool can_drop(const struct header *h)
+{
+    bool all = true;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        all &= kind_drops(h->layers[i].kind);
+    return all;
+}
+
+/* Divides the rate p among the layers in equal parts. A layer that was made for a higher rate than
+ * its part keeps that rate, and the others get less. */
+static void share_rate(const struct header *from, double p, double *share)
+{
+    unsigned n = from->n_layers;
+    bool kept[FORMAT_MAX_LAYERS] = {false}, again = true;
+    while (again && n > 0) {
+        double equal = p / n;
+        again = false;
+        for (unsigned i = 0; i < from->n_layers; i++) {
+            if (kept[i])
+                continue;
+            share[i] = equal;
+            if (from->layers[i].fpr_design < equal)
+                continue;
+            kept[i] = again = true;
+            p -= share[i] = from->layers[i].fpr_design;
+            n--;
+        }
+    }
+}
+
+static bool drop(struct make *m, double p, struct err *err)
+{
+    const struct header *from = &m->in[0].header;
+    struct header *h = &m->header;
+    double share[FORMAT_MAX_LAYERS] = {0};
+    char had[NUM_TEXT], wanted[NUM_TEXT];
+    if (p < from->fpr_design)
+        return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
+                    m->in[0].path, num_show_fpr(had, from->fpr_design), num_show_fpr(wanted, p));
+    if (!from->layers[0].kind->sizing->check_fpr(p, err))
+        return false;
+    begin_header(m);
+    h->counters = from->counters;
+    h->made = from->made;
+    h->n_layers = from->n_layers;
+    h->n_design = from->n_design;
+    h->fpr_design = p;
+    share_rate(from, p, share);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        add_source(m, &m->in[0], i, i);
+        from->layers[i].kind->dropping->drop(&from->layers[i], share[i], &h->layers[i]);
+        h->layers[i].fpr_design = share[i];
+    }
+    format_place(h);
+    /* The output is at most as long as the input; unused space is freed at the end. */
+    return newfile_reserve(&m->file, from->file_len, err) && write_layers(m, DROP, false, err);
+}
+
+/* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
+static unsigned bits_for(double n, double p, unsigned bits)
+{
+    while (bits > 1 && ldexp(fmax(1, n), 1 - (int)bits) <= p)
+        bits--;
+    return bits;
+}
+
+/* The same for a counted set. */
+static bool narrow(struct make *m, double p, struct err *err)
+{
+    char fpr[NUM_TEXT], wanted[NUM_TEXT];
+    const struct filter *f = &m->in[0];
+    const struct layer *layer = &f->header.layers[0];
+    const uint8_t *data = f->data[0];
+    struct census census;
+    filter_census(f, 0, m->threads, &census);
+    if (census.fpr > p)
+        return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
+                    num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
+    unsigned bits = layer->kind->counts->bits(layer);
+    struct combine c = {.op = COUNTS_ADD,
+                        .layer = &layer,
+                        .data = &data,
+                        .n = 1,
+                        .keys = &f->header,
+                        .bits = bits_for(census.n, p, bits),
+                        .threads = m->threads,
+                        .reproducible = m->reproducible};
+    combine_header(&c);
+    struct layer *made = &c.header.layers[0];
+    c.header.fpr_design = made->fpr_design = p;
+    if (c.bits < bits)
+        c.header.n_design = made->n_design = (uint64_t)fmax(1, layer_n_at(made, p));
+    /* Batches applied to FILTER must not be applied again to the file that replaces it. */
+    if (m->replaces_input)
+        combine_keep_batches(&c, &f->header);
+    if (!combine_write(&c, &m->file, m->out, err))
+        return false;
+    m->header = c.header;
+    m->fpr = combine_fpr(&c);
+    m->n = make_estimates(m) ? census.n : NAN;
+    return true;
+}
+
+/* Reads the new file's bits. */
+static bool census_made(struct make *m, struct err *err)
+{
+    struct filter made;
+    struct census census;
+    if (!filter_open(&made, m->out, FILTER_READ, err))
+        return false;
+    filter_census_all(&made, m->threads, &census);
+    filter_close(&made);
+    m->fpr = census.fpr;
+    m->n = census.n;
+    return true;
+}
+
+static bool check_shrinks(const struct make *m, double p, struct err *err)
+{
+    const struct header *h = &m->in[0].header;
+    if (!can_fold(h) && !can_drop(h) && !combine_counts(h))
+        return fail(err, "'%s' is of kind %s, which cannot be folded", m->in[0].path,
+                    format_kind_name(h));
+    if (can_drop(h) && p == 0)
+        return fail(err,
+                    "'%s' is a compact filter, which gets smaller only at a higher FPR: give it "
+                    "with --fpr P",
+                    m->in[0].path);
+    return !format_forgets(h) ||
+           fail(err, "'%s' has generations, which cannot be folded", m->in[0].path);
+}
+
+bool make_shrink(struct make *m, double p, struct err *err)
+{
+    const struct header *h = &m->in[0].header;
+    if (!check_shrinks(m, p, err) || !make_check_sound(m, err))
+        return false;
+    if (p == 0)
+        p = h->fpr_design;
+    if (combine_counts(h))
+        return narrow(m, p, err) && make_commit(m, err);
+    if (can_drop(h))
+        return drop(m, p, err) && make_commit(m, err) && census_made(m, err);
+    return fold(m, p, err) && make_commit(m, err);
+}

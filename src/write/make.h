@@ -1,0 +1,107 @@
+/*
+ * Makes a filter file: the frame of every command that does so. For files that are made from other
+ * filters, also the plans by which layers follow from layers.
+ *
+ *     struct make m = {.out = path, .replace = force, .threads = threads};
+ *     bool ok = make_open(&m, paths, n, "merged", &err) && make_check_sound(&m, &err) &&
+ *               make_union(&m, false, limit, &err) && make_commit(&m, &err);
+ *     make_close(&m);                             // in any case
+ *
+ * With one input, make_shrink replaces the calls between make_open_one and make_close. Without
+ * inputs, the caller writes to m.file.fd before the commit.
+ *
+ * Inputs are only read. If the output replaces one of them, writers stay locked out of that one
+ * until the commit, so that no key is lost.
+ */
+#ifndef WRITE_MAKE_H
+#define WRITE_MAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "file/filter.h"
+#include "file/format.h"
+#include "file/newfile.h"
+
+struct make_source;
+
+/* A layer of the result. */
+struct make_layer {
+    struct census census; /* of its bits; not set when bits of fingerprints are dropped */
+    /* Private, for unions. */
+    unsigned n;     /* sources */
+    size_t counted; /* the sums below are over those of the first so many sources in all */
+    double keys, fpr_design;
+};
+
+struct make {
+    const char *out; /* NULL: nothing is made; the inputs are only opened */
+    bool replace;    /* an existing filter file */
+    bool prints;     /* the command prints to standard output, which must not be that file */
+    bool reproducible;
+    unsigned threads;
+    /* Set by make_open. */
+    struct filter *in;
+    unsigned n_in;
+    struct newfile file;
+    bool replaces_input;
+    /* The result. */
+    struct header header;
+    double fpr, n;        /* current FPR, and keys of all layers, by its bits */
+    double n_low, n_high; /* of a union or intersection: the fewest and the most distinct keys */
+    double fpr_united;    /* of a union that was too full, so that layers were joined; else 0 */
+    /* Private. */
+    bool is_open, intersects;
+    bool spreads; /* also layers of one size are united only where there is room for their keys */
+    double slack; /* there is, up to so many times their design rates */
+    struct make_source *source;
+    size_t n_sources;
+    struct make_layer layer[FORMAT_MAX_LAYERS];
+};
+
+/* Opens the output and n inputs. The inputs must prepare and hash keys alike; otherwise the message
+ * says that they "cannot be `done`". */
+bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err);
+
+/* The same with one input, or with none if `path` is NULL. */
+bool make_open_one(struct make *m, const char *path, struct err *err);
+
+/* Reads each input whole and fails on damage, which must not be copied into another file. */
+bool make_check_sound(const struct make *m, struct err *err);
+
+/* The result may exceed the sum of the inputs' design rates by this factor: the random spread of
+ * bits, not more keys. */
+#define MAKE_FPR_SLACK 1.01
+
+/* Unites the layers of all inputs where they fit each other; the others become layers of their own.
+ * If the rate of the result is above `limit`, does so again and leaves more layers as they are. The
+ * result does not forget. It grows if an input does. `intersect`: each input is one layer, all of
+ * one size; bits that all have are kept. */
+bool make_union(struct make *m, bool intersect, double limit, struct err *err);
+
+/* Do the bits of the result tell its number of keys? */
+bool make_estimates(const struct make *m);
+
+/* Makes the one input smaller, at a rate of at most p with its present keys; 0: its design rate.
+ * Checks the input, and commits the file.
+ *
+ * Folds each Bloom layer into the fewest pages with which all layers together keep the rate, each
+ * its share. A layer for which there is no such size stays as it is; so do layers of other kinds.
+ * Of compact filters and counted sets, drops bits of fingerprints; p is divided among the layers.
+ */
+bool make_shrink(struct make *m, double p, struct err *err);
+
+/* Fails if an input was overwritten since it was opened. */
+bool make_check_intact(const struct make *m, struct err *err);
+
+/* Writes the header, checks that no input was overwritten while it was read, and gives the file its
+ * name. Then closes it. */
+bool make_commit(struct make *m, struct err *err);
+
+/* The same for a file whose header is written. */
+bool make_commit_written(struct make *m, struct err *err);
+
+void make_close(struct make *m);
+
+#endif

@@ -1,0 +1,152 @@
+#include "write/refit.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file/chain.h"
+#include "file/filter.h"
+#include "write/filter_build.h"
+#include "file/header.h"
+
+/* A file is replaced if it is more than this many times as large as its replacement. The
+ * replacement, one layer, takes about 1.12 times the bits of a filter that does not grow. So a file
+ * that stays takes at most 1.35 times these bits. */
+static const double TOO_LARGE = 1.2;
+
+struct refit {
+    struct design design;
+    struct filter_build build;
+    uint8_t id[sizeof((struct header *)0)->id];
+    dev_t dev; /* of the file */
+    ino_t ino;
+    pthread_rwlock_t gate; /* for reading: to put; for writing: to give up */
+    bool given_up;         /* build has been freed */
+    uint64_t most;         /* maximum number of keys kept */
+    _Atomic uint64_t n_put;
+};
+
+/* Memory for `most` keys; most of it is not touched before keys come. The number of keys kept must
+ * not depend on the number of threads, so each thread adds its own memory. A keyset uses a quarter
+ * of its memory to scan partitions and gives a quarter of the rest to the workers' own use: of 16
+ * bytes, 9 are for keys that any worker puts. A worker takes 1 MiB of input, 1 MiB for a block in
+ * each partition, and less than 1 MiB for the rest; with the quarter, less than 4 MiB. */
+static uint64_t memory_for(uint64_t most, unsigned threads)
+{
+    return 16 * most + ((uint64_t)threads << 22);
+}
+
+struct refit *refit_new(const struct header *h, const struct stat *file,
+                        const struct key_rule *rule, const struct refit_limits *limits)
+{
+    struct err ignored;
+    struct refit *r = calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    r->design =
+        (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true, .more = true};
+    r->build = (struct filter_build){.design = &r->design,
+                                     .rule = rule,
+                                     .threads = limits->threads,
+                                     .exact = true,
+                                     .scratch_dir = limits->scratch_dir};
+    r->build.memory = memory_for(limits->in_memory, limits->threads);
+    memcpy(r->id, h->id, sizeof r->id);
+    r->dev = file->st_dev;
+    r->ino = file->st_ino;
+    r->most = limits->most;
+    pthread_rwlock_init(&r->gate, NULL);
+    bool ok = filter_build_begin(&r->build, &ignored);
+    if (ok && r->build.threads == limits->threads)
+        return r;
+    if (!ok)
+        r->given_up = true;
+    refit_free(r);
+    return NULL;
+}
+
+static void give_up(struct refit *r)
+{
+    pthread_rwlock_wrlock(&r->gate);
+    if (!r->given_up)
+        filter_build_free(&r->build);
+    r->given_up = true;
+    pthread_rwlock_unlock(&r->gate);
+}
+
+void refit_put(struct refit *r, unsigned worker, struct hashes keys, size_t n)
+{
+    struct err ignored;
+    pthread_rwlock_rdlock(&r->gate);
+    bool ok = r->given_up || (atomic_fetch_add(&r->n_put, n) + n <= r->most &&
+                              filter_build_put(&r->build, worker, keys, n, &ignored));
+    pthread_rwlock_unlock(&r->gate);
+    if (!ok)
+        give_up(r);
+}
+
+/* Is it the file that this process made? A file with two names would become two files. */
+static bool is_our_file(const struct refit *r, const struct filter *f)
+{
+    struct stat st;
+    return fstat(f->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino && st.st_nlink == 1;
+}
+
+/* Are the keys of the file exactly those that were put? Each record that any process gives to the
+ * file is counted, even one with a known key. */
+static bool has_our_keys(const struct refit *r, const struct filter *f)
+{
+    const struct header *h = &f->header;
+    return memcmp(h->id, r->id, sizeof r->id) == 0 && h->state == STATE_CLEAN &&
+           !filter_changed(f) && h->counters.records == r->n_put;
+}
+
+static bool is_too_large(struct refit *r, const struct header *old)
+{
+    struct header h = *old;
+    struct err ignored;
+    return header_design(&h, &r->design, old->counters.keys_added, &ignored) &&
+           (double)old->file_len > TOO_LARGE * (double)h.file_len;
+}
+
+static bool write_file(struct refit *r, const struct header *old, struct newfile *file,
+                       const char *path)
+{
+    struct err ignored;
+    struct header *h = &r->build.header;
+    r->build.file = file;
+    r->build.name = path;
+    if (!filter_build_write(&r->build, r->n_put, &ignored))
+        return false;
+    h->created = h->layers[0].since = old->created;
+    return header_write(h, file->fd, path, &ignored);
+}
+
+void refit_apply(struct refit *r, const char *path, bool hasty)
+{
+    struct err ignored;
+    struct newfile file;
+    struct filter old;
+    if (r->given_up || !newfile_open(&file, path, true, &ignored))
+        return;
+    file.hasty = hasty;
+    r->design.n = chain_first(1);
+    if (newfile_hold(&file, &ignored) && filter_open(&old, path, FILTER_READ, &ignored)) {
+        if (newfile_replaces(&file, old.fd) && is_our_file(r, &old) && has_our_keys(r, &old) &&
+            is_too_large(r, &old.header) && write_file(r, &old.header, &file, path))
+            newfile_commit(&file, &ignored);
+        filter_close(&old);
+    }
+    newfile_close(&file);
+}
+
+void refit_free(struct refit *r)
+{
+    if (r == NULL)
+        return;
+    if (!r->given_up)
+        filter_build_free(&r->build);
+    pthread_rwlock_destroy(&r->gate);
+    free(r);
+}

@@ -1,0 +1,627 @@
+#include "write/writer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/num.h"
+#include "file/chain.h"
+
+static const struct header *header_of(const struct writer *w)
+{
+    return w->backing->layers.header;
+}
+
+static struct counters *counters_of(const struct writer *w)
+{
+    return w->backing->counters;
+}
+
+/* The layer that takes keys. */
+static const struct layer *newest(const struct writer *w)
+{
+    return &header_of(w)->layers[w->layer];
+}
+
+/* ---- The layer's number of keys, and the limits of the filter's FPR.
+ *
+ * The counters give the number of keys, the kind's formula the numbers at which the limits are
+ * reached. In a small filter, the FPR of the bits differs from the formula's by some per cent. So
+ * near the limit the bits are counted, whenever half of the keys have come for which there was room
+ * at the last count: the last times at every key. */
+
+static double keys_in_layer(const struct writer *w)
+{
+    return w->n + (double)(counters_of(w)->keys_added - w->counted) * w->each;
+}
+
+static double fpr_at(const struct writer *w, double n)
+{
+    double fpr = newest(w)->kind->fpr_at(newest(w), n);
+    return fpr + w->others_fpr * (1 - fpr); /* precise for the smallest rates, too */
+}
+
+/* The number of keys in the layer with which the filter has an FPR. */
+static double keys_at(const struct writer *w, double fpr)
+{
+    return layer_n_at(newest(w), (fpr - w->others_fpr) / (1 - w->others_fpr));
+}
+
+/* Of absent keys, at least this part is taken to be new, even if nearly all bits are set. */
+static const double LEAST_NEW = 0x1p-30;
+
+static void count_from(struct writer *w, double n)
+{
+    w->n = n;
+    w->counted = counters_of(w)->keys_added;
+    w->each = 1 / fmax(LEAST_NEW, 1 - newest(w)->kind->fpr_at(newest(w), n));
+}
+
+/* Counts the bits of the layer. Its number of keys is then that for which the formula gives the FPR
+ * of the bits. */
+static void count_bits(struct writer *w)
+{
+    struct census census;
+    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
+    count_from(w, layer_n_at(newest(w), census.fpr));
+}
+
+/* The limit is near from this part of its number of keys on. */
+static const double NEAR = 0.9;
+
+static bool is_near_limit(const struct writer *w, double n)
+{
+    return w->options.max_fpr > 0 && keys_in_layer(w) + n > NEAR * w->max_n;
+}
+
+/* Would the FPR be within the limit, if there is one, with n more keys? */
+static bool limit_allows(struct writer *w, double n)
+{
+    double since = keys_in_layer(w) - w->n;
+    if (since > 0 && since >= (w->max_n - w->n) / 2)
+        count_bits(w);
+    return keys_in_layer(w) + n <= w->max_n;
+}
+
+static bool is_high(const struct writer *w)
+{
+    return keys_in_layer(w) > w->warn_n;
+}
+
+/* Adds to state->dropped the part of this writer in what the filter took for known. */
+static void settle(struct writer *w)
+{
+    uint64_t end = newest(w)->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
+    uint64_t added = end - w->settled;
+    double dropped = 0;
+    if (end <= w->settled)
+        return;
+    w->settled_n = chain_fill(newest(w), 1 - w->others_fpr, w->settled_n, (double)added, &dropped);
+    w->out->dropped += dropped * (double)w->new / (double)added;
+    w->settled += added;
+    w->new = 0;
+}
+
+/* Finds the layer that takes keys, and how full it is. */
+static void begin_layer(struct writer *w)
+{
+    const struct header *h = header_of(w);
+    double absent = 1;
+    memcpy(w->id, h->id, sizeof w->id);
+    w->layer = chain_newest(h);
+    w->generation = newest(w)->generation;
+    w->warned_fpr = 0;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        absent *= i == w->layer || h->layers[i].is_void ? 1 : 1 - h->layers[i].fpr_closed;
+    w->others_fpr = 1 - absent;
+    count_from(w, chain_distinct(h, counters_of(w), w->layer));
+    w->settled_n = w->n;
+    w->settled = w->counted;
+    w->new = 0;
+    /* An exact layer takes no more keys than it was made for. */
+    w->warn_n = chain_is_exact(h) ? INFINITY : keys_at(w, writer_warn_fpr(h));
+    w->max_n = w->options.max_fpr > 0 ? keys_at(w, w->options.max_fpr) : INFINITY;
+    if (is_near_limit(w, 0))
+        count_bits(w);
+}
+
+bool writer_check(struct layers layers, const char *name, const struct add_options *options,
+                  struct err *err)
+{
+    const struct header *h = layers.header;
+    const struct layer *layer = &h->layers[chain_newest(h)];
+    struct err why;
+    if (!layer_takes_keys(layer))
+        return fail(err, "'%s' is immutable: no keys can be added to it", name);
+    if (kind_is_exact(layer->kind) && !layer->kind->growth->check_add(layer, &why))
+        return fail(err, "no keys can be added to '%s': %s", name, why.text);
+    return !options->rotate || format_forgets(h) ||
+           fail(err, "'%s' has no generations, so it cannot be rotated", name);
+}
+
+void writer_begin(struct writer *w, const struct backing *backing,
+                  const struct add_options *options, struct add_state *out)
+{
+    *w = (struct writer){.backing = backing, .options = *options, .out = out};
+    begin_layer(w);
+}
+
+static bool next_layer(struct writer *w, struct err *err)
+{
+    const struct backing *b = w->backing;
+    settle(w);
+    if (!b->ops->advance(b->place, w->options.threads, err))
+        return false;
+    begin_layer(w);
+    return true;
+}
+
+/* ---- Warnings and refusals. */
+
+enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
+{
+    char limit[NUM_TEXT];
+    fail(err, "not added: the false-positive rate of '%s' would pass %s", name,
+         num_show_fpr(limit, max_fpr));
+    return ADD_FULL;
+}
+
+double writer_warn_fpr(const struct header *h)
+{
+    return ((h->compat & COMPAT_ASSUMED) != 0 ? 2 : 1.01) * layers_design_fpr(h);
+}
+
+void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
+                 struct add_state *out)
+{
+    char now[NUM_TEXT], design[NUM_TEXT];
+    num_show_fpr(now, fpr);
+    if ((h->compat & COMPAT_ASSUMED) != 0)
+        snprintf(out->warning, sizeof out->warning,
+                 "'%.300s' is more than half full: its %s false-positive rate is %s", name, when,
+                 now);
+    else
+        snprintf(out->warning, sizeof out->warning,
+                 "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
+                 "design rate %s",
+                 name, when, now, num_show_fpr(design, h->fpr_design));
+}
+
+static void warn(struct writer *w, const char *when)
+{
+    count_bits(w);
+    if (!is_high(w))
+        return;
+    w->warned_fpr = fpr_at(w, w->n);
+    writer_warn(header_of(w), w->backing->name, when, w->warned_fpr, w->out);
+}
+
+void writer_conclude(struct writer *w, bool again)
+{
+    char before[NUM_TEXT], now[NUM_TEXT];
+    settle(w);
+    w->out->warning[0] = '\0';
+    if (w->warned_fpr == 0)
+        return;
+    num_show_fpr(before, w->warned_fpr);
+    warn(w, "final");
+    if (!again && strcmp(before, num_show_fpr(now, w->warned_fpr)) == 0)
+        w->out->warning[0] = '\0';
+}
+
+/* ---- A piece: keys that go into a layer together. */
+
+enum { PIECE_WORDS = LAYER_BATCH / 64 }; /* of `present`: bit i belongs to key i of a piece */
+
+/* The keys of up to LAYER_BATCH adjacent records, without those that are known. Key i is that of
+ * record first + place[i]. */
+struct piece {
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    uint16_t place[LAYER_BATCH];
+    size_t n, first;
+};
+
+/* The keys of one writer_add. Bit i of `known` belongs to record i. */
+struct call {
+    struct hashes keys;
+    uint64_t *known;
+    size_t n, done; /* records: all, and those that are added or known */
+};
+
+static struct hashes piece_keys(const struct piece *p)
+{
+    return (struct hashes){p->lane[0], LAYER_BATCH, NULL};
+}
+
+/* Takes the keys of records [from, to) that are not known. */
+static void take_piece(const struct writer *w, const struct call *c, size_t from, size_t to,
+                       struct piece *p)
+{
+    unsigned lanes = header_of(w)->hash->lanes;
+    uint64_t any_known = 0;
+    for (size_t i = from / 64; i * 64 < to; i++)
+        any_known |= c->known[i];
+    p->n = 0;
+    p->first = from;
+    if (any_known == 0) { /* the usual case */
+        p->n = to - from;
+        for (unsigned l = 0; l < lanes; l++)
+            memcpy(p->lane[l], hashes_lane(c->keys, l) + from, p->n * sizeof *p->lane[l]);
+        for (unsigned i = 0; i < LAYER_BATCH; i++)
+            p->place[i] = (uint16_t)i;
+        return;
+    }
+    for (size_t i = from; i < to; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            p->lane[l][p->n] = hashes_lane(c->keys, l)[i];
+        p->place[p->n] = (uint16_t)(i - from);
+        p->n += !bit_of(c->known, i);
+    }
+}
+
+/* Makes the keys known whose bit is set. */
+static void make_known(const struct call *c, const struct piece *p, const uint64_t *present)
+{
+    bool is_whole = p->n > 0 && p->place[p->n - 1] == p->n - 1;
+    if (is_whole && p->first % 64 == 0) { /* a word at a time */
+        for (size_t word = 0; word < (p->n + 63) / 64; word++)
+            c->known[p->first / 64 + word] |= present[word];
+        return;
+    }
+    for (size_t word = 0; word < PIECE_WORDS; word++)
+        for (uint64_t bits = present[word]; bits != 0; bits &= bits - 1)
+            bit_set(c->known, p->first + p->place[64 * word + (unsigned)__builtin_ctzll(bits)]);
+}
+
+/* Takes the keys out of the piece whose bit is set. */
+static void leave_out(const struct writer *w, struct piece *p, const uint64_t *present)
+{
+    unsigned lanes = header_of(w)->hash->lanes;
+    size_t n = 0;
+    if (bits_count(present, LAYER_BATCH) == 0)
+        return;
+    for (size_t i = 0; i < p->n; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            p->lane[l][n] = p->lane[l][i];
+        p->place[n] = p->place[i];
+        n += !bit_of(present, i);
+    }
+    p->n = n;
+}
+
+/* ---- Searching layers. These set the bits of the keys that are found. */
+
+static bool search(const struct writer *w, unsigned i, const struct piece *p, uint64_t *present,
+                   struct err *err)
+{
+    const struct backing *b = w->backing;
+    const struct layer *layer = &header_of(w)->layers[i];
+    struct hashes keys = piece_keys(p);
+    if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, p->n, err))
+        return false;
+    layer->kind->query(layer, b->layers.data[i], keys, p->n, present);
+    return true;
+}
+
+/* Do keys of the other layers stay out of the one that takes keys? In a ring they go into it again.
+ */
+static bool others_keep_out(const struct writer *w)
+{
+    return !format_forgets(header_of(w));
+}
+
+static bool search_others(const struct writer *w, const struct piece *p, uint64_t *present,
+                          struct err *err)
+{
+    const struct header *h = header_of(w);
+    for (unsigned i = h->n_layers; i-- > 0;)
+        if (i != w->layer && !h->layers[i].is_void && !search(w, i, p, present, err))
+            return false;
+    return true;
+}
+
+/* Finds the keys that would change nothing if they were added. */
+static bool search_all(const struct writer *w, const struct piece *p, uint64_t *present,
+                       struct err *err)
+{
+    return (!others_keep_out(w) || search_others(w, p, present, err)) &&
+           search(w, w->layer, p, present, err);
+}
+
+/* ---- Adding. */
+
+/* A call with at most this number of keys looks for them before it inserts them. If the layer has
+ * all of them, it writes no page, and no page has to go to disk. For 100 known keys in a file of
+ * 1 GiB, writing to disk takes 50 ms. */
+enum { FEW = 128 };
+
+/* Inserts a piece. Sets the bits of the keys that the layer had. */
+static bool insert(const struct writer *w, const struct piece *p, bool few, uint64_t *present,
+                   struct err *err)
+{
+    const struct backing *b = w->backing;
+    if (p->n == 0)
+        return true;
+    if (few && !search(w, w->layer, p, present, err))
+        return false;
+    if (bits_count(present, LAYER_BATCH) == p->n)
+        return true;
+    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, piece_keys(p), p->n, err))
+        return false;
+    newest(w)->kind->add(newest(w), b->layers.data[w->layer], piece_keys(p), p->n, present);
+    return true;
+}
+
+/* Adds a piece, counts the keys that were new, and makes the others known. If it fails, no key was
+ * added. */
+static bool add_piece(struct writer *w, const struct call *c, struct piece *p, struct err *err)
+{
+    uint64_t others[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
+    size_t n_given = p->n;
+    bool keep_out = others_keep_out(w);
+    if (!search_others(w, p, others, err))
+        return false;
+    if (keep_out) {
+        make_known(c, p, others);
+        leave_out(w, p, others);
+    }
+    if (!insert(w, p, c->n <= FEW, present, err))
+        return false;
+    size_t n_inserted = p->n - bits_count(present, LAYER_BATCH);
+    for (size_t i = 0; i < PIECE_WORDS && !keep_out; i++)
+        present[i] |= others[i];
+    make_known(c, p, present);
+    size_t n_new = p->n - bits_count(present, LAYER_BATCH);
+    counters_of(w)->records += n_given;
+    counters_of(w)->keys_added += n_inserted;
+    w->out->n_new += n_new;
+    w->new += n_new;
+    return true;
+}
+
+/* A key may raise the FPR by several times what the formula says: that happens when its line is
+ * nearly full. So the last key must have room for this number of keys. */
+static const double SPARE = 3;
+
+/* Adds the keys of records up to `end` one by one, as long as max_fpr allows. */
+static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t end, struct err *err)
+{
+    for (; c->done < end; c->done++) {
+        struct piece one;
+        uint64_t present[PIECE_WORDS] = {0};
+        take_piece(w, c, c->done, c->done + 1, &one);
+        if (one.n == 0)
+            continue;
+        if (!search_all(w, &one, present, err))
+            return ADD_FAILED;
+        if (bit_of(present, 0)) {
+            bit_set(c->known, c->done);
+            counters_of(w)->records++;
+            continue;
+        }
+        if (!limit_allows(w, SPARE))
+            return writer_refuse(w->backing->name, w->options.max_fpr, err);
+        if (!add_piece(w, c, &one, err))
+            return ADD_FAILED;
+    }
+    return ADD_OK;
+}
+
+/* Adds the keys of records up to `end`, LAYER_BATCH at most. */
+static enum add_result add_some(struct writer *w, struct call *c, size_t end, struct err *err)
+{
+    struct piece p;
+    double n = (double)(end - c->done);
+    if (is_near_limit(w, n) && !limit_allows(w, 2 * n))
+        return add_one_by_one(w, c, end, err);
+    take_piece(w, c, c->done, end, &p);
+    if (!add_piece(w, c, &p, err))
+        return ADD_FAILED;
+    c->done = end;
+    return ADD_OK;
+}
+
+/* ---- Room in the newest layer. */
+
+/* A layer is full when it has room for less than this part of its capacity. With a smaller part,
+ * the last keys would go in one by one. */
+static const double FULL = 1.0 / 64;
+
+/* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the
+ * number of keys, at least 1, that may go in before the next call. */
+static bool make_room(struct writer *w, size_t *room, struct err *err)
+{
+    const struct header *h = header_of(w);
+    *room = LAYER_BATCH;
+    if (!format_grows(h) && !(format_forgets(h) && w->options.rotate))
+        return true;
+    double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
+    double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
+    if (left < least || left < 1)
+        return next_layer(w, err) && make_room(w, room, err);
+    if (left < LAYER_BATCH)
+        *room = (size_t)left;
+    return true;
+}
+
+/* Skips records whose keys the layers have: LAYER_BATCH at most, and none from the first key on
+ * that no layer has. */
+static bool skip_present(struct writer *w, struct call *c, struct err *err)
+{
+    struct piece p;
+    uint64_t present[PIECE_WORDS] = {0};
+    size_t n = 0, end = c->n - c->done < LAYER_BATCH ? c->n : c->done + LAYER_BATCH;
+    take_piece(w, c, c->done, end, &p);
+    if (!search_all(w, &p, present, err))
+        return false;
+    for (; n < p.n && bit_of(present, n); n++)
+        bit_set(c->known, p.first + p.place[n]);
+    counters_of(w)->records += n;
+    c->done = n < p.n ? p.first + p.place[n] : end;
+    return true;
+}
+
+/* make_room for an exact layer, which takes no key too many. Near its end, first skips records
+ * whose keys the layers have. *room may be 0 if all records are skipped. */
+static enum add_result make_exact_room(struct writer *w, struct call *c, size_t *room,
+                                       struct err *err)
+{
+    struct err why;
+    uint64_t held = chain_keys_in(header_of(w), counters_of(w), w->layer);
+    uint64_t left = held < newest(w)->n_design ? newest(w)->n_design - held : 0;
+    *room = left < LAYER_BATCH ? (size_t)left : LAYER_BATCH;
+    if (left >= LAYER_BATCH)
+        return ADD_OK;
+    size_t before = c->done;
+    if (!skip_present(w, c, err))
+        return ADD_FAILED;
+    if (left > 0 || c->done == c->n || c->done - before == LAYER_BATCH)
+        return ADD_OK;
+    if (!chain_can_grow(header_of(w), &why)) {
+        fail(err, "not added: '%s' is full: %s", w->backing->name, why.text);
+        return ADD_FULL;
+    }
+    return next_layer(w, err) ? make_exact_room(w, c, room, err) : ADD_FAILED;
+}
+
+static enum add_result add_all(struct writer *w, struct call *c, struct err *err)
+{
+    while (c->done < c->n) {
+        size_t room;
+        enum add_result result = chain_is_exact(header_of(w)) ? make_exact_room(w, c, &room, err)
+                                 : make_room(w, &room, err)   ? ADD_OK
+                                                              : ADD_FAILED;
+        if (result != ADD_OK)
+            return result;
+        size_t end = room < c->n - c->done ? c->done + room : c->n;
+        if (end == c->done)
+            continue;
+        result = add_some(w, c, end, err);
+        if (result != ADD_OK)
+            return result;
+        if (w->warned_fpr == 0 && is_high(w))
+            warn(w, "current");
+    }
+    return ADD_OK;
+}
+
+/* Finds out, under the lock, what other processes have done to the layers. */
+static void catch_up(struct writer *w)
+{
+    const struct header *h = header_of(w);
+    unsigned layer = chain_newest(h);
+    bool same =
+        memcmp(w->id, h->id, sizeof h->id) == 0 && h->layers[w->layer].generation == w->generation;
+    if (same && layer == w->layer)
+        return;
+    if (same)
+        settle(w);
+    begin_layer(w);
+}
+
+enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
+{
+    const struct backing *b = w->backing;
+    struct call call = {.keys = keys, .known = known, .n = n};
+    *done = 0;
+    w->out->warning[0] = '\0';
+    if (!b->ops->lock(b->place, err))
+        return ADD_FAILED;
+    catch_up(w);
+    enum add_result result = add_all(w, &call, err);
+    b->ops->unlock(b->place);
+    *done = call.done;
+    return result;
+}
+
+/* ---- The keys of a chunk. */
+
+static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
+{
+    if (keys->room - keys->n >= more)
+        return true;
+    size_t room = 2 * keys->room + BATCH_MAX;
+    uint64_t *known = realloc(keys->known, room / 64 * sizeof *known);
+    if (known == NULL)
+        return false;
+    keys->known = known;
+    uint64_t *hash = realloc(keys->hash, lanes * room * sizeof *hash);
+    if (hash == NULL)
+        return false;
+    keys->hash = hash;
+    for (unsigned l = lanes; l-- > 1;)
+        memmove(hash + l * room, hash + l * keys->room, keys->n * sizeof *hash);
+    keys->room = room;
+    return true;
+}
+
+/* Copies of prepared keys of a batch. The batch, with its buffers, is reused. */
+struct key_copies {
+    struct key_copies *next;
+    char data[];
+};
+
+static void free_copies(struct writer_keys *keys)
+{
+    while (keys->copies != NULL) {
+        struct key_copies *next = keys->copies->next;
+        free(keys->copies);
+        keys->copies = next;
+    }
+}
+
+static bool take_bytes(struct writer_keys *keys, const struct batch *b)
+{
+    struct key_bytes *out = realloc(keys->bytes, keys->room * sizeof *out);
+    size_t need = 0;
+    if (out == NULL)
+        return false;
+    keys->bytes = out;
+    out += keys->n;
+    memcpy(out, b->bytes, b->n * sizeof *out);
+    for (size_t i = 0; i < b->n; i++)
+        need += batch_key_stays(b, i) ? 0 : out[i].len;
+    if (need == 0)
+        return true;
+    struct key_copies *copies = malloc(sizeof *copies + need);
+    if (copies == NULL)
+        return false;
+    copies->next = keys->copies;
+    keys->copies = copies;
+    char *to = copies->data;
+    for (size_t i = 0; i < b->n; i++)
+        if (out[i].len > 0 && !batch_key_stays(b, i)) {
+            out[i].data = memcpy(to, out[i].data, out[i].len);
+            to += out[i].len;
+        }
+    return true;
+}
+
+bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
+{
+    const struct hashes from = batch_hashes(b);
+    unsigned lanes = key_rule_hash(b->rule)->lanes;
+    if (!reserve(keys, lanes, BATCH_MAX))
+        return false;
+    if (keys->n == 0)
+        free_copies(keys);
+    if (b->rule->bytes && !take_bytes(keys, b))
+        return false;
+    for (unsigned l = 0; l < lanes; l++)
+        memcpy(keys->hash + l * keys->room + keys->n, hashes_lane(from, l),
+               b->n * sizeof *keys->hash);
+    memcpy(keys->known + keys->n / 64, b->bad, sizeof b->bad);
+    keys->n += b->n;
+    return true;
+}
+
+void writer_keys_free(struct writer_keys *keys)
+{
+    free(keys->hash);
+    free(keys->known);
+    free(keys->bytes);
+    free_copies(keys);
+}
