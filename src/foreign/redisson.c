@@ -67,7 +67,7 @@ static double excess(const struct layer *layer, double set)
 {
     struct classic c = classic_of(layer);
     bool odd = c.m % 2 != 0, power = (c.m & (c.m - 1)) == 0;
-    double alike = odd ? 2.0 / c.k : power ? 0.11 * c.k : 0.5;
+    double alike = odd ? 2.0 / c.k : power ? 0.11 * c.k : 0.045 * c.k;
     if (set >= 1)
         return 0;
     double one = -log1p(-set) / c.k * pow(set, c.k - c.k / 2);

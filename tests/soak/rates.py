@@ -43,7 +43,7 @@ class Case:
         self.way = r.choice(ways)
         self.n = round(most ** r.random())
         self.p = 10 ** r.uniform(-7, -1)
-        self.parts = r.randint(1, 4)
+        self.parts = min(r.randint(1, 4), self.n)
         self.first = r.randrange(most)  # of the keys
 
     def __str__(self):
