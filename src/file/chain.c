@@ -10,7 +10,7 @@
 static const double BUDGET = 0.15;
 
 /* A first layer for the keys to come takes 1 or 2 % more space than one with the whole FPR. */
-const double CHAIN_SIZED = 0.9;
+const double chain_sized = 0.9;
 
 /* The same if further layers are expected: 0.3 took as few bits as 0.5, and leaves more to them. */
 static const double EXPECTING_MORE = 0.3;
@@ -62,7 +62,7 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    double part = n == 0 ? BUDGET : more ? EXPECTING_MORE : CHAIN_SIZED;
+    double part = n == 0 ? BUDGET : more ? EXPECTING_MORE : chain_sized;
     if (!make_layer(&h->layers[0], kind, 1, n != 0 ? n : CHAIN_FIRST, part * p, n == 0 || more,
                     err))
         return false;

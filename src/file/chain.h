@@ -30,7 +30,7 @@ enum {
 };
 
 /* The part of the promised FPR that a first layer takes which has room for the keys to come. */
-extern const double CHAIN_SIZED;
+extern const double chain_sized;
 
 /* The layer that takes keys. */
 unsigned chain_newest(const struct header *h);

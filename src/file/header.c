@@ -81,7 +81,7 @@ static bool check_fpr(const struct plan *plan, struct err *err)
 static bool solve_layer(struct plan *plan, struct err *err)
 {
     char n[NUM_TEXT], p[NUM_TEXT], limit[NUM_TEXT];
-    double share = plan->grows ? CHAIN_SIZED : 1;
+    double share = plan->grows ? chain_sized : 1;
     return check_fpr(plan, err) &&
            (plan->kind->sizing->size(plan->n, share * plan->p, &plan->layer) ||
             fail(err, "%s keys at an FPR of %s need a file larger than %s",

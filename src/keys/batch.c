@@ -363,7 +363,7 @@ enum { RANGE_DIGITS = 35 };
 /* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes in hexadecimal, or all
  * but the first 5 digits of one of SHA-1, a colon, and a count. Returns the number of digits, or
  * 0. */
-static size_t counted_digits(struct slice record)
+static size_t digits_counted(struct slice record)
 {
     size_t digits = 0, i;
     while (digits < record.len && hex_value(record.data[digits]) < 16)
@@ -446,7 +446,7 @@ static void look_at_first(struct batch *b, bool terminated)
         b->signs |= rule->terminator ? SIGN_NUL : SIGN_LINES;
     for (size_t i = 0; i + !terminated < n && rule->terminator == '\n'; i++) {
         struct slice record = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
-        size_t digits = is_digest ? 0 : counted_digits(record);
+        size_t digits = is_digest ? 0 : digits_counted(record);
         look_at_key(b, record, !rule->field[0]);
         if (digits > 0) {
             b->signs |= digits == RANGE_DIGITS ? SIGN_RANGE : SIGN_COUNTS;

@@ -410,7 +410,7 @@ static void make_growing(struct make *m)
     h->layers[newest].since = h->created;
     h->policy = POLICY_GROW;
     h->n_design = 0;
-    h->fpr_design = format_rate(fmax(promised, used / CHAIN_SIZED));
+    h->fpr_design = format_rate(fmax(promised, used / chain_sized));
     if (h->n_layers > 1)
         h->compat |= COMPAT_JOINED;
 }

@@ -34,9 +34,11 @@ static void check_key(const char *want, size_t len)
 
 TEST(what_is_an_address)
 {
-    CHECK(disk_is_address("redis://host/key") && disk_is_address("redis+unix:///s?key=k") && disk_is_address("rediss://h/k"));
+    CHECK(disk_is_address("redis://host/key") && disk_is_address("redis+unix:///s?key=k") &&
+          disk_is_address("rediss://h/k"));
     CHECK(disk_is_address("REDIS://host/key") && disk_is_address("redis://"));
-    CHECK(!disk_is_address("redis:/host") && !disk_is_address("./redis://h/k") && !disk_is_address("") && !disk_is_address("a.seen"));
+    CHECK(!disk_is_address("redis:/host") && !disk_is_address("./redis://h/k") &&
+          !disk_is_address("") && !disk_is_address("a.seen"));
 }
 
 TEST(shortest_form)
