@@ -70,7 +70,8 @@ static double excess(const struct layer *layer, double set)
     double alike = odd ? 2.0 / c.k : power ? 0.11 * c.k : 0.045 * c.k;
     if (set >= 1)
         return 0;
-    double one = -log1p(-set) / c.k * pow(set, c.k - c.k / 2);
+    unsigned others = c.k - c.k / 2;
+    double one = -log1p(-set) / c.k * pow(set, others);
     return alike * one + set * set / 2 / (double)c.m;
 }
 
