@@ -310,7 +310,8 @@ full()
         until_present f 20 $pid
         exec 7>&-
         wait $pid
-        [ ! -s err ] && [ ! -s err.second ]
+        [ ! -s err ]
+        [ ! -s err.second ]
         clean f
         equal 31 "$(seen query -c f <(seq 20; seq 101 110; echo old))"
         rm second

@@ -295,6 +295,7 @@ ends_with()
             echo 20001 >&7
             ends_with 2
             equal "seen: 'live.seen' was overwritten while it was in use" "$(cat said)"
+            seen query -q live.seen -k 20001
         done
     done
 }

@@ -203,7 +203,7 @@ END
     # A page that was copied before its mark, and one that is damaged, look the same.
     local last=$((DATA + $(seen stats --json f.seen | jq '.layers[0].bytes') - 100))
     poke torn.seen $last ffffffff
-    for turn in 1 2; do
+    for _ in 1 2; do
         run -2 --separate-stderr seen verify torn.seen
         [[ $stderr == "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync, or was copied while keys were added: 1 page does not match, the first at offset "*"; --repair makes a sound file of the bits that are there" ]]
         run -2 --separate-stderr seen query -c torn.seen keys

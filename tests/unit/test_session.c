@@ -198,6 +198,8 @@ TEST(one_writer)
     struct header h = header_of("f");
     CHECK(h.epoch == 3 && h.state == STATE_CLEAN);
     CHECK(h.counters.records == 200 && h.counters.keys_added == 200);
+    for (off_t i = 0; i < FORMAT_PAGE; i++)
+        CHECK(byte_at("f", FORMAT_SESSION + i) == 0);
     CHECK(sound("f") && count("f", 0, 200) == 200 && count("f", 1000000, 1000) < 100);
 }
 
