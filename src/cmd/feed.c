@@ -103,7 +103,7 @@ static void hint_quoted(struct tally *t, size_t record)
     say_note(
         "%s:%llu: a field begins with a quote and ends behind a delimiter: -d does not read the "
         "quotes of CSV; 'csvformat -T FILE | seen ...' has TABs in their place",
-        tally_where(t), (unsigned long long)(t->in_file + record));
+        tally_where(t), (unsigned long long)t->in_file + record);
 }
 
 /* False: there is a sign that is an error. */

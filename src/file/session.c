@@ -356,9 +356,9 @@ enum named { NAMED_THIS, NAMED_OTHER, NAMED_NONE };
 static bool look_at_name(const struct filter *f, enum named *which, struct err *err)
 {
     struct stat held, named;
+    *which = NAMED_NONE;
     if (fstat(f->fd, &held) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
-    *which = NAMED_NONE;
     if (stat(f->path, &named) == 0)
         *which =
             held.st_dev == named.st_dev && held.st_ino == named.st_ino ? NAMED_THIS : NAMED_OTHER;

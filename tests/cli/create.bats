@@ -567,7 +567,8 @@ sys.exit(status != 0)' "$@"
             [ $status = $((128 + $(kill -l $signal))) ]
             # Nobody can remove what a killed process leaves but the next create.
             if [ $signal = KILL ]; then
-                [ -e .$target.??????.seen-tmp ]
+                compgen -G ".$target.??????.seen-tmp" >left
+                rm left
                 run -2 seen create --force $target </dev/null
             fi
             only f keys

@@ -18,12 +18,18 @@ on_server()
         s,^cd /srv$,cd .,"
 }
 
+# The programs in bin come before those of the machine.
+own_bin()
+{
+    mkdir bin
+    PATH=$PWD/bin:$PATH
+}
+
 start_server()
 {
     need_redis
     redis_start a
-    mkdir bin
-    PATH=$PWD/bin:$PATH
+    own_bin
 }
 
 teardown() { redis_stop; }
@@ -345,7 +351,7 @@ END
 @test "audit a RedisBloom dump, and load it" {
     cp "$vectors/redisbloom/rb_scale_e05_n100.header" dump.header
     cp "$vectors/redisbloom/rb_scale_e05_n100.data" dump.data
-    mkdir bin
+    own_bin
     cat >bin/redis-cli <<'PYTHON'
 #!/usr/bin/env python3
 import os, re, sys
@@ -367,7 +373,6 @@ elif "BF.LOADCHUNK" in words:
     assert after == 1 or os.path.getsize(name) == after - 1
 PYTHON
     chmod +x bin/redis-cli
-    PATH=$PWD/bin:$PATH
     recipe 'Audit a RedisBloom dump' 1
     cmp visits.header dump.header
     cmp visits.data dump.data
@@ -466,10 +471,9 @@ as_cron()
 }
 
 @test "a sliding week: a file for each day" {
-    mkdir bin
+    own_bin
     printf '#!/bin/sh\ncat links\n' >bin/links
     chmod +x bin/links
-    PATH=$PWD/bin:$PATH
     seq 100 >links
     recipe 'A sliding week' 4 | cmp - links
     recipe 'A sliding week' 4 | cmp - /dev/null

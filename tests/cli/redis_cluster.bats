@@ -142,8 +142,9 @@ unites()
         [ ! -e stop ] || return 0
         seq -f "$1 %.0f" $((n * 50 + 1)) $((n * 50 + 50)) >"keys$1"
         seen create --force --layout gozero:bits=4000000 "$1.seen" "keys$1" 2>>"err$1"
-        seen export --merge "$1.seen" -o "$(uri united gozero:bits=4000000)" 2>>"err$1" &&
+        if seen export --merge "$1.seen" -o "$(uri united gozero:bits=4000000)" 2>>"err$1"; then
             cat "keys$1" >>"out$1"
+        fi
     done
 }
 
