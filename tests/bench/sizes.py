@@ -15,7 +15,7 @@ import curves
 N = 10_000_000
 EXPONENTS = (0.302, 9)  # p from 10^-0.302 to 10^-9
 MOST_BITS = 56
-LINES = [("bound", "least possible", "bound"), ("ribbon", "seen --compact", "ours"),
+LINES = [("bound", "least possible", "bound"), ("compact", "seen --compact", "ours"),
          ("bloom", "seen", "ours"), ("classic", "classic Bloom", "rival"),
          ("fuse", "binary fuse", "other")]
 

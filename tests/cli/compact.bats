@@ -44,7 +44,7 @@ END
     for wish in '300000 0.01' '50000 1e-6' '1000000 0.1'; do
         read -r n p <<<"$wish"
         seq "$n" | seen create --compact --force -p "$p" f.seen
-        plan=$(seen plan --json -n "$n" -p "$p" | jq '.kinds[] | select(.kind == "ribbon").bytes')
+        plan=$(seen plan --json -n "$n" -p "$p" | jq '.kinds[] | select(.kind == "compact").bytes')
         [ $((plan * 100)) -le $(($(size f.seen) * 102)) ]
         [ $((plan * 102)) -ge $(($(size f.seen) * 100)) ]
     done
@@ -64,7 +64,7 @@ END
 @test "stats knows what it is" {
     { seq 1000; seq 1000; } | seen create --compact -p 1e-4 f.seen
     run -0 seen stats --json f.seen
-    jq -e '.kind == "ribbon" and .n_estimate == 1000 and .n_low == 1000 and .n_high == 1000 and
+    jq -e '.kind == "compact" and .n_estimate == 1000 and .n_low == 1000 and .n_high == 1000 and
         .records == 2000 and .fpr_current <= 1.01e-4 and .fpr_current > 0.9e-4 and
         .sources.n_estimate == "exact" and .consistent == true and
         .layers[0].partitions == 1 and .layers[0].columns > 13' <<<"$output"
@@ -114,7 +114,7 @@ all keys, or add to another filter and merge the two" seen add -k 11 f.seen
     run -0 seen query -c abc.seen <(seq 1000; seq 2000 3000; seq 4000 5000)
     [ "$output" = 3002 ]
     run -0 seen stats --json abc.seen
-    [ "$(jq -c '[.kind, [.layers[].kind]]' <<<"$output")" = '["mixed",["ribbon","ribbon","bloom"]]' ]
+    [ "$(jq -c '[.kind, [.layers[].kind]]' <<<"$output")" = '["mixed",["compact","compact","bloom"]]' ]
     # Keys can be added to that one.
     quiet seen add -k new abc.seen
     quiet seen query -q -k new abc.seen
@@ -168,7 +168,7 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
     quiet seen shrink --reproducible --fpr 0.003 -o c.seen a.seen
     cmp b.seen c.seen
     run -0 seen shrink --json --force -p 0.1 -o c.seen c.seen
-    jq -e --argjson size "$(size c.seen)" '.kind == "ribbon" and .bytes == $size and
+    jq -e --argjson size "$(size c.seen)" '.kind == "compact" and .bytes == $size and
         .n_estimate == 250000 and (.fpr_current / 0.1 - 1 | fabs) < 0.02 and
         .bytes_before > 2 * .bytes' <<<"$output"
     run -0 seen query -c c.seen keys
@@ -214,7 +214,7 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
     run -0 seen merge -o mixed.seen a.seen bloom.seen
     # Of several kinds, Bloom layers are folded, and compact ones stay as they are.
     quiet seen shrink -p 0.1 -o d.seen mixed.seen
-    seen stats --json d.seen | jq -e '[.layers[] | select(.kind == "ribbon").bytes] == ['"$(
+    seen stats --json d.seen | jq -e '[.layers[] | select(.kind == "compact").bytes] == ['"$(
         seen stats --json a.seen | jq '.layers[0].bytes')"']'
     run -0 seen query -c d.seen a
     [ "$output" = 100000 ]

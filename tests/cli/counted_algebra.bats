@@ -259,7 +259,7 @@ compare the sets that it was made of" ]]
         seen compare a bloom
     rejects "seen: 'bloom' and 'other' differ in size or number of probes, so they cannot be compared; make them with --like one of them" \
         seen compare bloom other
-    rejects "seen: 'compact' is of kind ribbon, whose bits do not tell how many keys two filters share; counted sets do: 'seen create --counted'" \
+    rejects "seen: 'compact' is of kind compact, whose bits do not tell how many keys two filters share; counted sets do: 'seen create --counted'" \
         seen compare compact compact
     rejects "seen: 'full' and 'full' are too full to be compared" seen compare full full
     rejects "seen: counted sets cannot be merged with filters of other kinds,"* \

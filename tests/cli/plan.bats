@@ -34,15 +34,15 @@ END
     [[ ${lines[2]} =~ ^bloom\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ +1\ .*\ yes$ ]]
     [ "${BASH_REMATCH[1]}" = "$(row bloom '.bytes / 1048576 * 100 | round / 100' -n 5M -p 1%)" ]
     [ "${BASH_REMATCH[2]}" = "$(printf %.2f "$(row bloom .bits_per_key -n 5M -p 1%)")" ]
-    [[ ${lines[3]} =~ ^ribbon\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ .*\ no$ ]]
-    [ "${BASH_REMATCH[2]}" = "$(row ribbon '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
+    [[ ${lines[3]} =~ ^compact\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ .*\ no$ ]]
+    [ "${BASH_REMATCH[2]}" = "$(row compact '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
     [[ ${lines[4]} =~ ^counted\ .*\ yes$ ]]
     [[ ${lines[5]} == The\ least\ * ]]
 }
 
-@test "the text speaks of ribbon only where it is in the table" {
-    [ "$(seen plan -n 1000 | grep -c ribbon)" = 2 ]
-    [ "$(seen plan -n 1000 -p 0.9 | grep -c ribbon)" = 0 ]
+@test "the text speaks of compact only where it is in the table" {
+    [ "$(seen plan -n 1000 | grep -c compact)" = 2 ]
+    [ "$(seen plan -n 1000 -p 0.9 | grep -c compact)" = 0 ]
 }
 
 @test "0.001 is the FPR where none is given" {

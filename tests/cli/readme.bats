@@ -57,7 +57,7 @@ END
     seen plan -n 10M -p 0.001 --json >sizes
     bits() { jq -r ".kinds[] | select(.kind == \"$1\") | .bits_per_key" sizes; }
     paragraph=$(sed -n '/^A filter takes .* bits a key/,/^$/p' "$SOURCE/README.md" | tr '\n' ' ')
-    bloom=$(printf %.1f "$(bits bloom)") ribbon=$(printf %.2f "$(bits ribbon)")
+    bloom=$(printf %.1f "$(bits bloom)") compact=$(printf %.2f "$(bits compact)")
     [[ $paragraph == "A filter takes $bloom bits a key at an FPR of 0.001. With \`--compact\` it takes \
-$ribbon; the least possible is 9.97."* ]]
+$compact; the least possible is 9.97."* ]]
 }

@@ -306,7 +306,7 @@ static const struct kind_dropping dropping = {drop, ribbon_drop};
 
 const struct kind kind_ribbon = {
     .id = 2,
-    .name = "ribbon",
+    .name = "compact",
     .lanes = 1,
     .variants = &ribbon_variants,
     .sizing = &sizing,
