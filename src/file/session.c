@@ -381,7 +381,11 @@ static bool relock(struct session *s, struct err *err)
 
 static void unlock(struct session *s)
 {
-    s->stuck |= !lock_try(s->filter->fd, F_UNLCK, LOCK_TURN);
+    while (!lock_try(s->filter->fd, F_UNLCK, LOCK_TURN))
+        if (errno != EINTR) {
+            s->stuck = errno;
+            break;
+        }
     s->locked = false;
 }
 
@@ -717,7 +721,8 @@ bool session_end(struct session *s, bool sync, struct err *err)
     bool named = !s->acted || check_name(s, &why);
     if (!leave(s, sync, err))
         return false;
-    if (s->stuck)
-        return fail(err, "cannot unlock '%s'", s->filter->path);
+    errno = s->stuck;
+    if (s->stuck != 0)
+        return fail_errno(err, "cannot unlock '%s'", s->filter->path);
     return named || fail(err, "%s", why.text);
 }

@@ -74,7 +74,7 @@ struct session {
     bool entered;            /* this writer holds the session byte; the file is marked */
     bool acted;              /* session_lock has succeeded */
     bool in_turn;            /* this writer has marked the session page so */
-    bool stuck;              /* an unlock has failed; the lock goes when the file is closed */
+    int stuck;               /* why an unlock has failed; the lock goes when the file is closed */
     bool broken;             /* a sync has failed; the kernel reports that only once */
     uint64_t stamp, records; /* of the session page, as this writer last saw it */
     uint64_t epoch_on_disk;  /* of the last header that this process has synced; 0: none */
