@@ -326,6 +326,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(capacities sized.seen)" = "[100000]" ]
     # Somebody else adds a key, even one that is known.
     for key in 1 other; do
+        rm -f out
         mkfifo pipe
         seen dedup --create shared.seen <pipe >out &
         exec 9>pipe
