@@ -15,6 +15,7 @@
 #include "base/typing.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
+#include "file/lock.h"
 #include "keys/digest.h"
 #include "keys/split.h"
 #include "keys/xxh3.h"
@@ -304,10 +305,17 @@ static int run(int argc, char **argv)
     return command->run(argc - 1, argv + 1);
 }
 
+/* A writer may have been stopped in its turn. */
+static void tell_of_wait(const char *name)
+{
+    say_note("waiting for another process, which is changing '%s'", name);
+}
+
 int main(int argc, char **argv)
 {
     if (!occupy_standard_fds())
         return EXIT_ERROR;
+    lock_slow = tell_of_wait;
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is an error from the system call */
     int status = run(argc, argv);
     return say_finish() ? status : EXIT_ERROR;

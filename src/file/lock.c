@@ -1,6 +1,9 @@
 #include "file/lock.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
 
 #include "base/sig.h"
 
@@ -46,10 +49,71 @@ bool lock_held(int fd)
     return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
 }
 
-bool lock_turn(int fd)
+void (*lock_slow)(const char *name);
+
+/* A lock cannot be waited for with a limit, so another thread tells of a long wait. */
+struct teller {
+    pthread_mutex_t mutex;
+    pthread_cond_t ended;
+    bool has_ended;
+    const char *name;
+};
+
+enum { LONG_WAIT = 5 }; /* seconds */
+
+static void *tell(void *ctx)
 {
-    if (lock_wait(fd, F_WRLCK, LOCK_TURN, true))
+    struct teller *t = ctx;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LONG_WAIT;
+    int r = 0;
+    pthread_mutex_lock(&t->mutex);
+    while (!t->has_ended && r == 0)
+        r = pthread_cond_timedwait(&t->ended, &t->mutex, &until);
+    if (!t->has_ended)
+        lock_slow(t->name);
+    pthread_mutex_unlock(&t->mutex);
+    return NULL;
+}
+
+/* Signals are for the thread that waits for the lock. */
+static bool start_teller(struct teller *t, pthread_t *thread)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool ok = pthread_create(thread, NULL, tell, t) == 0;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return ok;
+}
+
+static bool wait_for_turn(int fd, short type, const char *name)
+{
+    struct teller t = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, name};
+    pthread_t thread;
+    if (lock_try(fd, type, LOCK_TURN))
+        return true;
+    if (errno != EAGAIN && errno != EACCES)
+        return false;
+    bool tells = lock_slow != NULL && start_teller(&t, &thread);
+    bool ok = lock_wait(fd, type, LOCK_TURN, true);
+    int why = errno;
+    if (tells) {
+        pthread_mutex_lock(&t.mutex);
+        t.has_ended = true;
+        pthread_cond_signal(&t.ended);
+        pthread_mutex_unlock(&t.mutex);
+        pthread_join(thread, NULL);
+    }
+    errno = why;
+    return ok;
+}
+
+bool lock_turn(int fd, const char *name)
+{
+    if (wait_for_turn(fd, F_WRLCK, name))
         return true;
     /* fd is read-only: a shared lock keeps writers out as well. */
-    return errno == EBADF && lock_wait(fd, F_RDLCK, LOCK_TURN, true);
+    return errno == EBADF && wait_for_turn(fd, F_RDLCK, name);
 }

@@ -31,8 +31,10 @@ bool lock_alive(int fd);
  * turn byte. Needs no write permission. */
 bool lock_held(int fd);
 
-/* Locks the turn byte of an open file. For a process that is about to rename another file over it.
- */
-bool lock_turn(int fd);
+/* Locks the turn byte of an open file: exclusively, or shared if fd is read-only, as it may be in a
+ * process that is about to rename another file over it. Waits until a signal is caught. After five
+ * seconds calls lock_slow, unless NULL, once, in another thread. */
+bool lock_turn(int fd, const char *name);
+extern void (*lock_slow)(const char *name);
 
 #endif

@@ -502,7 +502,7 @@ static bool lock_current(struct session *s, struct err *err)
 {
     for (;;) {
         enum named which;
-        if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_TURN, true))
+        if (!lock_turn(s->filter->fd, s->filter->path))
             return sig_caught() ? fail(err, "interrupted while waiting for '%s'", s->filter->path)
                                 : fail_errno(err, "cannot lock '%s'", s->filter->path);
         s->locked = true;

@@ -506,6 +506,31 @@ has_counted() { [ "$(peek f 8208 2)" = "$1" ]; }
     [ "$(cat f)" = 'no filter' ]
 }
 
+@test "a writer that is stopped in its turn is waited for, and after a while that is said" {
+    quiet seen create -n 1000 f -k old
+    # It holds the turn byte, as a process does that was stopped there.
+    cat >hold.py <<'PYTHON'
+import fcntl, struct, sys
+f = open("f", "r+b")
+fcntl.fcntl(f, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 1 << 62, 1, 0))  # F_OFD_SETLK
+print("held", flush=True)
+sys.stdin.read()
+PYTHON
+    mkfifo in out
+    python3 hold.py <in >out &
+    exec 7>in
+    read -r _ <out
+    seen add f -k new 2>err 7>&- &
+    local pid=$!
+    await $pid test -s err
+    equal "seen: note: waiting for another process, which is changing 'f'" "$(cat err)"
+    run -1 seen query -q f -k new
+    exec 7>&-
+    wait $pid
+    run -0 seen query -q f -k new
+    [ "$(wc -l <err)" = 1 ]
+}
+
 @test "in a file of layers, keys go where they are not yet" {
     seq 5000 >one
     seq 100001 150000 >two

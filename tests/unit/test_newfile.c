@@ -204,7 +204,7 @@ TEST(the_old_file_is_locked_through_the_rename)
     put_file("a", magic, 0600);
     CHECK(stat("a", &before) == 0 && pipe(ready) == 0);
     int fd = open("a", O_RDWR);
-    CHECK(lock_turn(fd));
+    CHECK(lock_turn(fd, "a"));
     pid_t child = fork();
     if (child == 0) {
         struct newfile nf;

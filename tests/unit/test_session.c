@@ -1062,7 +1062,7 @@ TEST(a_file_open_for_reading_can_be_locked_against_writers)
     CHECK(in_child(lock_is_taken, NULL) == 0);
     for (size_t i = 0; i < 2; i++) {
         int fd = open("f", flags[i]);
-        CHECK(lock_turn(fd));
+        CHECK(lock_turn(fd, "f"));
         CHECK(in_child(lock_is_taken, NULL) == 1);
         close(fd);
         CHECK(in_child(lock_is_taken, NULL) == 0);
