@@ -341,7 +341,7 @@ static bool keys_fit(const struct create *c)
     const struct layer *layer = &h->layers[chain_newest(h)];
     const struct census *census = &c->build.census;
     double promised = layer->fpr_design;
-    if (format_grows(h))
+    if (format_grows(h) && kind_is_foreign(layer->kind))
         return true;
     /* By another program's rules, a filter for n keys may exceed the FPR that was asked for. */
     if (kind_is_foreign(layer->kind))

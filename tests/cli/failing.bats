@@ -40,10 +40,12 @@ end()
 @test "each header is on disk before the next, and the data before the mark that it is clean" {
     need_strace
     seen create --empty -n 1000 f.seen
-    [ "$(calls seen add f.seen -k a)" = SASSBS ]
+    # Each time the header that is there is written again first: after a failed sync it may only
+    # seem to be on disk.
+    [ "$(calls seen add f.seen -k a)" = BSASASBS ]
     # Without sync, one sync less: not the data's.
-    [ "$(calls seen add --no-sync f.seen -k b)" = SASSB ]
-    [ "$(calls seen add f.seen -k c)" = SASSBS ]
+    [ "$(calls seen add --no-sync f.seen -k b)" = BSASASB ]
+    [ "$(calls seen add f.seen -k c)" = BSASASBS ]
 }
 
 @test "a mark that was not synced is, before the other header is written" {
@@ -52,7 +54,7 @@ end()
     run -137 failing fdatasync signal=KILL:when=2 seen add f.seen -k a
     [ "$(state f.seen)" = dirty ]
     # First the session of the dead writer is ended, then another begun.
-    [ "$(calls seen add f.seen -k b)" = SBSASSBS ]
+    [ "$(calls seen add f.seen -k b)" = ASBSASASBS ]
 }
 
 @test "the first writer of a file syncs its name" {
@@ -63,9 +65,10 @@ end()
     for way in 'link -k a' 'link -k b'; do
         # shellcheck disable=SC2086 # words
         strace -y -qq -o trace -e trace=fsync,pwritev seen add $way
-        awk '/fsync\(.*\/sub>/ { print "D" } /pwritev\(/ { print "H" }' trace | head -n 1 >>order
+        awk '/fsync\(.*\/sub>/ { print "D" } /pwritev\(/ { print "H" }' trace | head -n 2 >>order
     done
-    [ "$(tr -d '\n' <order)" = DH ]
+    # The header that is there is written again, and then, or after the name, the next one.
+    [ "$(tr -d '\n' <order)" = HDHH ]
 }
 
 @test "a writer that is not the last syncs its keys before it leaves the session" {
