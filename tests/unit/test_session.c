@@ -748,16 +748,19 @@ TEST(a_page_without_a_mark_that_differs_after_a_kill_makes_the_file_dirty)
     MUST(add_all("f", 0, 1, &err));
 }
 
-/* Many keys in one turn: their pages cannot be checked before the writer leaves. */
+/* Keys of many pages in one turn: these cannot be checked before the writer leaves. */
 TEST(after_a_long_turn_touched_pages_are_not_checked)
 {
     struct filter f, reader;
     struct session s;
     struct err err;
     bool present;
-    CHECK(make("f", 0));
+    CHECK(make_pages("f", 0, 2 * SESSION_FEW));
     MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
-    MUST(add(&s, 0, SESSION_FEW + 1, &err));
+    MUST(session_lock(&s, &err));
+    for (unsigned i = 0; i < 12; i++)
+        put(&s, i * LAYER_BATCH, LAYER_BATCH);
+    session_unlock(&s);
     poke("f", page_at("f", 3));
     MUST(filter_open(&reader, "f", FILTER_READ, &err));
     CHECK(ask_page(&reader, 3, &present));
