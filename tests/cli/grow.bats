@@ -342,6 +342,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
         rm pipe shared.seen
     done
     # A run that was ended.
+    rm out
     mkfifo pipe
     seen dedup --create ended.seen <pipe >out &
     exec 9>pipe
@@ -378,6 +379,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ ! -e dir/f.seen ]
     [ "$(seen query -c kept.seen in)" = 1000 ]
     # Another is in its place.
+    rm out
     seen dedup --create -p 0.001 dir/f.seen <pipe >out 2>err &
     exec 9>pipe
     cat in >&9
