@@ -57,5 +57,5 @@ void redisopt_hint_many(const struct store *s, const struct keyopt *keyopt, cons
     /* One bitmap: neither shards nor the Bloom module can be united with a file. */
     bool is_bitmap = facts.n_shards == 1 && h->layers[0].kind->layout->redis != NULL;
     if (is_bitmap && bytes >= MANY_BYTES && bytes > h->file_len)
-        say_note("for so many keys a copy of the filter is faster: %s", way);
+        say_note("with this number of keys a copy of the filter is faster: %s", way);
 }

@@ -352,7 +352,7 @@ struct header chain_close(const struct layers *layers, struct counters *counters
 static bool has_place(const struct header *h, struct err *err)
 {
     return h->n_layers < FORMAT_MAX_LAYERS ||
-           fail(err, "it has %u layers, as many as there can be", h->n_layers);
+           fail(err, "it already has the maximum of %u layers", h->n_layers);
 }
 
 /* Makes the layer after the newest. */

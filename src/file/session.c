@@ -658,7 +658,7 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
     const struct layer *l = &s->filter->header.layers[layer];
     struct touch t = {.s = s,
                       .layer = layer,
-                      .many = n > SESSION_FEW || is_stale(s->filter),
+                      .many = s->n_changed > SESSION_FEW || is_stale(s->filter),
                       .touched = s->filter->map + l->touched_off,
                       .err = err};
     bool is_short = layer_pages(l) / 8 <= n * BYTES_A_KEY;

@@ -21,7 +21,7 @@
  *
  * With `gzip`, input that begins with 1f 8b 08 and no reserved flag is inflated, member after
  * member. A truncated or damaged member, or anything but zeroes after the last one, is an error.
- * Input that begins like something that is no list of keys (content.h) is an error, too.
+ * Input whose first bytes show that it is not a list of keys (content.h) is an error, too.
  * What is typed at a terminal is taken as it is.
  */
 #ifndef KEYS_INPUT_H
@@ -39,7 +39,7 @@ struct input_spec {
     char *const *files; /* "-" is standard input; must outlive the input */
     size_t n_files;     /* 0: standard input */
     char terminator;    /* '\n' or 0 */
-    bool gzip;          /* inflate gzip data, and refuse what is no list of keys */
+    bool gzip;          /* inflate gzip data, and refuse input that is not a list of keys */
     bool prompt;        /* deliver records as soon as no more bytes are ready */
     bool questions;     /* pipes and the like bring one key at a time, which may be any bytes: only
                            regular files are tested for `gzip` */

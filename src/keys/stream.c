@@ -114,8 +114,8 @@ static bool record_ready(struct stream *s, const struct source *src)
     }
 }
 
-/* Given the bytes of the first chunk, and what was read after them: if that is no list of keys,
- * breaks the stream and returns true. */
+/* Given the bytes of the first chunk, and what was read after them: if they show that the input is
+ * not a list of keys, breaks the stream and returns true. */
 static bool is_no_list(struct stream *s, const struct source *src, const char *p, size_t n)
 {
     bool check = s->check && n > 0;

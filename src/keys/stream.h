@@ -29,7 +29,7 @@ struct stream {
     struct err why;      /* with SOURCE_BROKEN */
     /* The rest is private. */
     struct gzip gzip;
-    bool check;   /* the first bytes, for what is no list of keys */
+    bool check;   /* the first bytes, in case the input is not a list of keys */
     bool secret;  /* bytes of `ahead` are overwritten after use */
     uint64_t pos; /* bytes returned in chunks, without the header; a record begins there */
     /* Bytes not yet in a chunk come from ahead[ahead_at..ahead_len) first. */
@@ -37,8 +37,8 @@ struct stream {
     size_t ahead_at, ahead_len, ahead_capacity;
 };
 
-/* With `gzip`, detects gzip data; what is no list of keys (content.h) breaks the stream at its
- * first chunk. False: out of memory. A read error is left in s->end. */
+/* With `gzip`, detects gzip data; input that is not a list of keys (content.h) breaks the stream at
+ * its first chunk. False: out of memory. A read error is left in s->end. */
 bool stream_begin(struct stream *s, const struct source *src, const struct stat *st, bool gzip,
                   struct err *err);
 

@@ -155,7 +155,7 @@ config()
     empty k
     seen add "$name" -k y
     run -0 --separate-stderr seen query -m 1 "$name" many
-    [ "$stderr" = "seen: note: for so many keys a copy of the filter is faster: seen import 'URI' \
+    [ "$stderr" = "seen: note: with this number of keys a copy of the filter is faster: seen import 'URI' \
 -o F; seen query F" ]
     # From a pipe their number is unknown. A filter that is larger is not copied sooner.
     prints_nothing seen query -q "$name" <(cat many)

@@ -72,7 +72,7 @@ sound()
     seq 2000 >keys
     run -2 --separate-stderr seen add f.seen keys
     [[ -z $output ]]
-    [[ $stderr == "seen: keys:"*": not added: 'f.seen' is full: it has 29 layers, as many as there can be" ]]
+    [[ $stderr == "seen: keys:"*": not added: 'f.seen' is full: it already has the maximum of 29 layers" ]]
     taken=$(($(cut -d : -f 3 <<<"$stderr") - 1))
     sound f.seen
     [ "$(links f.seen | wc -l)" = 30 ]

@@ -411,7 +411,7 @@ TEST(there_is_an_end_to_growth)
     MUST(make("g.seen", &h));
     CHECK(add("g.seen", 0, 1, false) == 1);
     CHECK(!rotate("g.seen", &err));
-    CHECK_STR(err.text, "'g.seen' is full: it has 29 layers, as many as there can be");
+    CHECK_STR(err.text, "'g.seen' is full: it already has the maximum of 29 layers");
     CHECK(is_sound("g.seen") && count("g.seen", 0, 1) == 1);
     scratchdir_clear();
 }
