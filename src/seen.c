@@ -83,8 +83,7 @@ static const struct {
     {"contains", MEANS("query")},
     {"convert", MEANS("import")},
     {"count", "is not a command: 'seen query -c' counts records that are there, 'seen query "
-              "--counts' says how "
-              "often each is, 'seen stats' how many keys there are"},
+              "--show-counts' says how often each is, 'seen stats' how many keys there are"},
     {"del", MEANS("remove")},
     {"delete", MEANS("remove")},
     {"diff", MEANS("compare")},

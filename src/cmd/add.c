@@ -203,7 +203,7 @@ const struct command cmd_add = {
         "place, beside any number of other writers and readers. Exit status 0 means that they "
         "are on disk.",
     .groups = groups,
-    .everyday = " create capacity fpr key null delimiter field digested skip-bad secret"
+    .everyday = " create capacity fpr key null delimiter field input-digests skip-bad secret"
                 " verbose ",
     .hints = hints,
     .operand = "FILTER",

@@ -150,6 +150,7 @@ static bool take_create_opt(void *create, struct opt_parser *p, int id)
 }
 
 static const struct opt_hint hints[] = {
+    {"--count", "-n gives the number of keys, --counted makes a set that counts them"},
     {"-o", "FILTER is the first operand"},
     {"--output", "FILTER is the first operand"},
     {0},
@@ -683,7 +684,7 @@ const struct command cmd_create = {
         "disk, or not at all.",
     .groups = groups,
     .everyday = " capacity fpr size compact layout fixed generations empty key null"
-                " delimiter field digested secret trim ignore-case digest force"
+                " delimiter field input-digests secret trim ignore-case digest force"
                 " min-ratio json ",
     .hints = hints,
     .operand = "FILTER",

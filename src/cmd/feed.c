@@ -59,7 +59,7 @@ static const struct {
     {SIGN_CR, false, "end in CR, which is taken as part of the key; --crlf drops it"},
     {SIGN_COUNTS, false,
      "look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 and --hex, or "
-     "--digested if the filter has --digest"},
+     "--input-digests if the filter has --digest"},
     {SIGN_NUL, true,
      "end in NUL, not in newlines, so that all of them are one key; -0 separates them"},
     {SIGN_LINES, true,
@@ -70,8 +70,8 @@ static const struct {
      "begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops "
      "it"},
     {SIGN_DIGESTS, true,
-     "look like digests, of which digests would be taken; --digested takes them as they are, and "
-     "in a filter without --digest they are keys as others"},
+     "look like digests, of which digests would be taken; --input-digests takes them as they are, "
+     "and in a filter without --digest they are keys as others"},
     {SIGN_RANGE, true,
      "lack the first 5 of 40 digits, which are in the names of range files: seen-passwords(7) has "
      "the command that joins them"},
@@ -84,9 +84,9 @@ static const struct {
 static bool refuse_counted(const struct tally *t, size_t digits)
 {
     const char *where = tally_where(t);
-    const char *digest = digits == 40   ? "--digest sha1 --digested"
-                         : digits == 64 ? "--digest sha256 --digested"
-                         : digits == 32 ? "--digest ntlm --digested"
+    const char *digest = digits == 40   ? "--digest sha1 --input-digests"
+                         : digits == 64 ? "--digest sha256 --input-digests"
+                         : digits == 32 ? "--digest ntlm --input-digests"
                                         : "--hex";
     say_error("records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
               "%s -d: -f1 FILTER %s (--trim takes records as they are)",

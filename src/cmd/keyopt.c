@@ -40,7 +40,7 @@ const struct opt keyopt_opts[] = {
      "file are printed as they are",
      COUNT(struct keyopt, header), .not_with = " key", FOR_KEY_FILES},
     {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
-    {0, "digested", NULL,
+    {0, "input-digests", NULL,
      "the key is its digest already, in hexadecimal digits; for filters of digests",
      FLAG(struct keyopt, rule.digested)},
     {0, "skip-bad", NULL,
@@ -69,7 +69,7 @@ const struct opt keyopt_prep_opts[] = {
      BIT(struct keyopt, rule.prep, PREP_HEX)},
     {300, "digest", "DIGEST", "take the digest of the key in its place: sha1, sha256, md5 or ntlm",
      OWN, .not_with = " hex",
-     .why = "is for keys that are not digests yet (--digested: they are, in hexadecimal)"},
+     .why = "is for keys that are not digests yet (--input-digests: they are, in hexadecimal)"},
     {0},
 };
 
@@ -449,9 +449,9 @@ bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err)
 {
     const struct digest *digest = digest_by_id(prep_digest(keyopt->rule.prep));
     if (keyopt->rule.digested)
-        return digest != NULL || fail(err, "--digested is for filters made with --digest");
+        return digest != NULL || fail(err, "--input-digests is for filters made with --digest");
     return digest == NULL || digest_missing() == NULL ||
-           fail(err, "cannot take %s digests, only read them (--digested): %s", digest->name,
+           fail(err, "cannot take %s digests, only read them (--input-digests): %s", digest->name,
                 digest_missing());
 }
 

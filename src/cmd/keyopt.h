@@ -90,7 +90,7 @@ bool keyopt_new(struct keyopt *keyopt, struct err *err);
 bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,
                   struct err *err);
 
-/* Can keys be made as the options say? Taking digests needs libmd; --digested needs a digest.
+/* Can keys be made as the options say? Taking digests needs libmd; --input-digests needs a digest.
  * keyopt_adopt checks this. A command that adopts no filter must call it. */
 bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err);
 

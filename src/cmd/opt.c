@@ -173,8 +173,11 @@ static const struct opt_hint common_hints[] = {
     {"-t", "-d gives the delimiter of the fields of -f; TAB is the default"},
     {"--csv",
      "quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place"},
+    {"--counts", "'seen query --show-counts' prints how often each key was added"},
     {"--days", FORGETS},
+    {"--digested", "--input-digests says that the input is digests already"},
     {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},
+    {"--min-count", "'seen query --at-least N' takes only keys that were added N times or more"},
     {"--ttl", FORGETS},
     {"--window", FORGETS},
     {0},
@@ -374,6 +377,10 @@ static bool take_next(struct opt_parser *p, int got, void *into)
     const struct opt *opt = got == '?' || got == ':' ? NULL : find_opt(got);
     if (opt == NULL)
         return report_getopt(p, got) == 0;
+    /* A word that has a hint, such as --count, does not abbreviate another option (--counted). */
+    const char *word = p->argv[optind - 1];
+    if (got >= LONG_ONLY && find_hint(p->command->hints, word, strlen(word)) != NULL)
+        return unknown_long(p->command, word) == 0;
     opt = original(opt);
     int i = index_of(opt);
     uint64_t bit = (uint64_t)1 << i;

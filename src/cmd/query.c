@@ -63,7 +63,7 @@ static const struct opt query_output_opts[] = {
      FLAG(struct query, annotate),
      .not_with = " count quiet files-with-matches files-without-match max-count",
      .why = "prints every record"},
-    {0, "counts", NULL,
+    {0, "show-counts", NULL,
      "print how often each record's key was added, and a TAB, before it; FILTER must be counted",
      FLAG(struct query, counts),
      .not_with = " also count quiet files-with-matches files-without-match",
@@ -82,7 +82,7 @@ static const struct opt present_opts[] = {
      FLAG(struct query, sources.which),
      .not_with = " invert-match annotate count quiet files-with-matches files-without-match",
      .why = "prints which filter has a key"},
-    {0, "min-count", "N",
+    {0, "at-least", "N",
      "take a key for present only if it was added N times or more; FILTER must be counted",
      AMOUNT(struct query, min_count), .not_with = " also", .why = "asks one filter for its counts"},
     {0, "confirm", "SORTED",
@@ -547,8 +547,8 @@ const struct command cmd_query = {
         "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
         "1 if none was, 2 on an error.",
     .groups = groups,
-    .everyday = " invert-match count quiet max-count files-with-matches annotate counts"
-                " number key null delimiter field header digested skip-bad secret"
+    .everyday = " invert-match count quiet max-count files-with-matches annotate show-counts"
+                " number key null delimiter field header input-digests skip-bad secret"
                 " confirm ",
     .hints = hints,
     .operand = "FILTER",

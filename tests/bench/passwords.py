@@ -27,7 +27,7 @@ DISK = LINE + 28 + 2.5 + 8
 PAGE = 4096
 ASKED = 1000000
 ONCE = 21
-PREPARED = "--digest sha1 --digested -d: -f1"
+PREPARED = "--digest sha1 --input-digests -d: -f1"
 
 
 class Sampler(threading.Thread):
@@ -133,7 +133,7 @@ class Bench:
         few = min(ASKED, max(100, os.path.getsize(self.path(file)) // PAGE // 20))
         for count, state in ((min(ASKED, n), "warm"), (few, "cold")):
             self.questions(n, count, "ask")
-            command = "%s query -c --digested %s ask" % (self.seen, file)
+            command = "%s query -c --input-digests %s ask" % (self.seen, file)
             if state == "cold":
                 self.drop(file)
             else:
@@ -175,7 +175,7 @@ def in_sqlite(bench, n):
     bench.add("sqlite3, lookups, warm", count, seconds, memory, written="list.db", asks=True)
     with open(bench.path("ask.out"), encoding="ascii") as f:
         found = sum(line == "1\n" for line in f)
-    said = int(subprocess.check_output([bench.seen, "query", "-c", "--digested", "list.seen",
+    said = int(subprocess.check_output([bench.seen, "query", "-c", "--input-digests", "list.seen",
                                         "ask"], cwd=bench.place))
     # Of a million questions, one is a false positive in the mean, and 20 never.
     if not found <= said <= found + 20 or not 0.4 * count < found < 0.6 * count:
@@ -197,7 +197,7 @@ def measure(seen, tools, place, n, listed):
     bench.create("create --compact of the stream", n, "stream.seen", "< <(exec %s)" % generate)
     bench.many("filter of the stream", "stream.seen", n)
     bench.ask("filter of the stream", "stream.seen",
-              seen + " query -c --digested -k %s stream.seen", n)
+              seen + " query -c --input-digests -k %s stream.seen", n)
     os.unlink(bench.path("stream.seen"))
     if listed < 1:
         return bench.results
@@ -205,7 +205,7 @@ def measure(seen, tools, place, n, listed):
         subprocess.check_call([tools + "digests", str(listed)], stdout=out)
     bench.create("create --compact of the list", listed, "list.seen", "list")
     bench.many("filter of the list", "list.seen", listed)
-    bench.ask("filter of the list", "list.seen", seen + " query -c --digested -k %s list.seen",
+    bench.ask("filter of the list", "list.seen", seen + " query -c --input-digests -k %s list.seen",
               listed)
     if shutil.which("look"):
         bench.ask("look", "list", "env LC_ALL=C look %s list", listed)

@@ -202,6 +202,14 @@ END
     refuses "seen: unknown option '-u': each new record is printed, once; -v prints the others" seen dedup -u
     refuses "seen: unknown option '--json': for JSON Lines see seen(7): jq puts the key before each object" seen dedup --json
     refuses "seen: unknown option '-v': --verbose says how many keys were new" seen add -v f
+    refuses "seen: unknown option '--count': -n gives the number of keys, --counted makes a set that counts them" \
+        seen create --count 1000 f
+    refuses "seen: unknown option '--counts': 'seen query --show-counts' prints how often each key was added" \
+        seen query --counts f
+    refuses "seen: unknown option '--min-count': 'seen query --at-least N' takes only keys that were added N times or more" \
+        seen query --min-count=2 f
+    refuses "seen: unknown option '--digested': --input-digests says that the input is digests already" \
+        seen add --digested f
     # Only where there is such an option.
     refuses "seen: unknown option '--error-rate'" seen stats --error-rate 0.1
     refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -e key f

@@ -42,7 +42,7 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     seq 20000 >keys
     quiet seen create --counted --reproducible f keys
     cat keys keys keys | seen create --counted --once --reproducible g
-    run -0 seen query --counts g -k 17 -k 20000 -k x
+    run -0 seen query --show-counts g -k 17 -k 20000 -k x
     [ "$output" = $'1\t17\n1\t20000' ]
     seen stats --json f | jq '{n_estimate, fpr_current, bytes}' >one
     seen stats --json g | jq '{n_estimate, fpr_current, bytes}' | diff one -
@@ -68,7 +68,7 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
     for args in '-j 1' '-j 3' '-j 2 --memory 24M' '-j 1 --memory 15M --tmpdir .'; do
         # shellcheck disable=SC2086 # several words
         seen create --counted -p 0 --reproducible --force $args f keys
-        cut -f 2 want | seen query --counts f | cmp want -
+        cut -f 2 want | seen query --show-counts f | cmp want -
         [ -e first ] || cp f first
         cmp first f
         seen verify f
@@ -79,7 +79,7 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
     refuses 'seen: --once counts keys: not with --each' seen create --counted --once --each g keys
     # Short fingerprints share counts, of which none is lost.
     seen create --counted -p 0.5 --force f -k a -k b -k a
-    run -0 seen query --counts f -k a
+    run -0 seen query --show-counts f -k a
     [ "$output" = $'2\ta' ] || [ "$output" = $'3\ta' ]
 }
 
@@ -141,40 +141,40 @@ makes sets that do" seen add --once f -k a
 @test "counts stand before records, and after numbers and marks" {
     printf '%s\n' a b c | seen create --counted f
     printf '%s\n' b x a >keys
-    run -0 seen query --counts f keys
+    run -0 seen query --show-counts f keys
     [ "$output" = $'1\tb\n1\ta' ]
-    run -0 seen query --counts -v f keys
+    run -0 seen query --show-counts -v f keys
     [ "$output" = $'0\tx' ]
-    run -0 seen query --counts -n f keys
+    run -0 seen query --show-counts -n f keys
     [ "$output" = $'1:1\tb\n3:1\ta' ]
-    run -0 seen query --counts --annotate -n f keys
+    run -0 seen query --show-counts --annotate -n f keys
     [ "$output" = $'1:+\t1\tb\n2:-\t0\tx\n3:+\t1\ta' ]
     echo a >list
-    run -0 seen query --counts --confirm list f keys
+    run -0 seen query --show-counts --confirm list f keys
     [ "$output" = $'1\ta' ]
-    run -0 seen query --counts -v --confirm list f keys
+    run -0 seen query --show-counts -v --confirm list f keys
     [ "$output" = $'0\tb\n0\tx' ]
-    [ "$(seen query --counts -0 f < <(printf 'a\0x\0c') | tr '\0' ' ')" = $'1\ta 1\tc ' ]
+    [ "$(seen query --show-counts -0 f < <(printf 'a\0x\0c') | tr '\0' ' ')" = $'1\ta 1\tc ' ]
 }
 
 @test "a least count selects, and the rest is what -v prints" {
     printf '%s\n' a b | seen create --counted f
-    run -0 seen query --min-count 1 f -k a -k x
+    run -0 seen query --at-least 1 f -k a -k x
     [ "$output" = a ]
-    run -1 seen query --min-count 2 f -k a -k x
+    run -1 seen query --at-least 2 f -k a -k x
     [ "$output" = '' ]
-    run -0 seen query --min-count 2 -v --counts f -k a -k x
+    run -0 seen query --at-least 2 -v --show-counts f -k a -k x
     [ "$output" = $'1\ta\n0\tx' ]
-    run -1 seen query --min-count 2 --annotate f -k a
+    run -1 seen query --at-least 2 --annotate f -k a
     [ "$output" = $'-\ta' ]
-    run -2 seen query --min-count 0 f -k a
-    [[ $output == *"--min-count"*"more than 0"* ]]
+    run -2 seen query --at-least 0 f -k a
+    [[ $output == *"--at-least"*"more than 0"* ]]
 }
 
 @test "counts are asked of one filter, and only of one that has them" {
     echo a | seen create --counted f
     echo a | seen create g
-    for option in --counts '--min-count 1'; do
+    for option in --show-counts '--at-least 1'; do
         # shellcheck disable=SC2086 # an option with its argument
         refuses "seen: 'g' does not count its keys: 'seen create --counted' makes a filter that does" \
             seen query $option g -k a
@@ -190,7 +190,7 @@ makes sets that do" seen add --once f -k a
     cp f g
     poke g 30000 ffffffffffff
     run -2 seen verify g
-    run -2 --separate-stderr seen query --counts g <(seq 20000)
+    run -2 --separate-stderr seen query --show-counts g <(seq 20000)
     [[ $stderr == *"is damaged"* ]]
 }
 

@@ -23,7 +23,7 @@ def run(*args, stdin=None):
 def check(name, want):
     keys = "".join(f"{i}\n" for i in range(900))
     got = collections.Counter()
-    for line in run("query", "--counts", name, stdin=keys).splitlines():
+    for line in run("query", "--show-counts", name, stdin=keys).splitlines():
         count, key = line.split("\t")
         got[int(key)] = int(count)
     assert got == want, name
@@ -334,7 +334,7 @@ compare the sets that it was made of" ]]
     run -0 seen shrink -p 1e-5 set
     run -0 seen shrink -p 1e-3 --force -o set ./set
     run -0 seen add --batch-id one -k new set
-    [ "$(seen query --counts -k new set)" = $'1\tnew' ]
+    [ "$(seen query --show-counts -k new set)" = $'1\tnew' ]
     run -2 --separate-stderr seen shrink -p 1e-9 out
     [[ $stderr == "seen: 'out' has a false-positive rate of 0.000596 already, more than 1e-09" ]]
 }
@@ -347,13 +347,13 @@ compare the sets that it was made of" ]]
     run -0 seen merge --force -o a b a
     run -0 seen merge --subtract --force -o a a b
     run -0 seen add --batch-id one -k new a
-    [ "$(seen query --counts -k new a)" = $'1\tnew' ]
+    [ "$(seen query --show-counts -k new a)" = $'1\tnew' ]
     # The batch `two` is one of b's, and was never applied to a.
     run -0 seen add --batch-id two -k other a
-    [ "$(seen query --counts -k other a)" = $'1\tother' ]
+    [ "$(seen query --show-counts -k other a)" = $'1\tother' ]
     run -0 seen merge -o c a b
     run -0 seen add --batch-id one -k new c
-    [ "$(seen query --counts -k new c)" = $'2\tnew' ]
+    [ "$(seen query --show-counts -k new c)" = $'2\tnew' ]
 }
 
 @test "merge is silent, unless --verbose asks" {

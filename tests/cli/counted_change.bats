@@ -26,7 +26,7 @@ counts()
 {
     local filter=$1
     shift
-    printf '%s\n' "$@" | seen query --counts "$filter" | awk -F '\t' -v keys="$*" '
+    printf '%s\n' "$@" | seen query --show-counts "$filter" | awk -F '\t' -v keys="$*" '
         { count[$2] = $1 }
         END { n = split(keys, key, " "); for (i = 1; i <= n; i++) print count[key[i]] + 0 }' | xargs
 }
@@ -196,7 +196,7 @@ counts()
         seen add --batch-id one g.seen keys
         [ "$(counts g.seen 7 13 10006 30000)" = '3 21 13 1' ]
         sort keys keys keys rest | uniq -c | awk '{ print $1 "\t" $2 }' >want
-        cut -f 2 want | seen query --counts g.seen | cmp want -
+        cut -f 2 want | seen query --show-counts g.seen | cmp want -
         seen verify g.seen
     done
     run -0 --separate-stderr seen add --verbose g.seen -k 7 -k 7 -k x
@@ -471,7 +471,7 @@ def seen(*args, keys=()):
 
 
 def check():
-    p = seen("query", "--counts", "f.seen", keys=keys)
+    p = seen("query", "--show-counts", "f.seen", keys=keys)
     got = dict(reversed(line.split("\t")) for line in p.stdout.splitlines())
     assert got == {key: str(n) for key, n in model.items() if n > 0}, "counts differ"
 

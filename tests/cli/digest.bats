@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --digest and --digested: filters of passwords, by their digests.
+# --digest and --input-digests: filters of passwords, by their digests.
 
 load ../lib/helpers
 
@@ -58,13 +58,13 @@ bits_of()
 }
 
 @test "digests that would be digested are refused by create, and noted by others" {
-    local said="look like digests, of which digests would be taken; --digested takes them as they are, \
+    local said="look like digests, of which digests would be taken; --input-digests takes them as they are, \
 and in a filter without --digest they are keys as others"
     for key in a b c; do printf %s $key | sha1sum | cut -c 1-40; done >digests
     refuses "seen: records in 'digests' $said" seen create --digest sha1 f.seen digests
     sed 's/$/:7/' digests >counted
     [ ! -e f.seen ]
-    quiet seen create --digest sha1 --digested f.seen digests
+    quiet seen create --digest sha1 --input-digests f.seen digests
     run -0 --separate-stderr seen query f.seen <<<a
     [[ $output == a && -z $stderr ]]
     run -1 --separate-stderr seen query f.seen digests
@@ -101,17 +101,17 @@ PYTHON
         digests_of "$digest" <passwords >digests
         tr a-f A-F <digests >upper
         seen create --reproducible -0 -n 1000 -p 1e-9 --digest "$digest" asked passwords
-        seen create --reproducible -n 1000 -p 1e-9 --digest "$digest" --digested listed digests
+        seen create --reproducible -n 1000 -p 1e-9 --digest "$digest" --input-digests listed digests
         alike <(bits_of asked) <(bits_of listed)
         gzip -c upper |
-            seen create --force --reproducible -n 1000 -p 1e-9 --digest "$digest" --digested listed
+            seen create --force --reproducible -n 1000 -p 1e-9 --digest "$digest" --input-digests listed
         alike <(bits_of asked) <(bits_of listed)
         # The same bits as of the digests themselves, but another preparation.
         seen create -n 1000 -p 1e-9 --hex hex digests
         alike <(bits_of hex) <(bits_of asked)
         [ "$(seen query -0 -c asked passwords)" = 602 ]
-        [ "$(seen query -c --digested asked digests)" = 602 ]
-        [ "$(seen query -c --digested asked upper)" = 602 ]
+        [ "$(seen query -c --input-digests asked digests)" = 602 ]
+        [ "$(seen query -c --input-digests asked upper)" = 602 ]
         seen query hex digests | cmp - digests
         rm asked listed hex
     done
@@ -124,7 +124,7 @@ PYTHON
     key=dragon
     while read -r name digest; do
         seen create --force --digest "$name" -p 1e-9 f.seen -k $key
-        seen query -q --digested f.seen -k "$digest"
+        seen query -q --input-digests f.seen -k "$digest"
         ! grep -q '^ntlm' <<<"$name" || key=$'\xc3\xa9\xf0\x9f\x98\x80'
     done <table
 }
@@ -137,32 +137,32 @@ PYTHON
         digests_of "$digest" < <(tr '\n' '\0' <known) >known.hex
         digests_of "$digest" < <(tr '\n' '\0' <unknown) | tr a-f A-F >unknown.hex
         rm -f f.seen g.seen
-        seen create -p 1e-9 -n 100 --digest "$digest" --digested -d: -f1 f.seen \
+        seen create -p 1e-9 -n 100 --digest "$digest" --input-digests -d: -f1 f.seen \
             <(sed 's/$/:17/' known.hex)
         [ "$(seen stats --json f.seen | jq -r .preparation)" = "--digest $digest" ]
         cat known unknown >asked
         seen query f.seen asked | cmp - known
         seen query --digest "$digest" f.seen asked | cmp - known
         cat known.hex unknown.hex >asked.hex
-        seen query --digested f.seen asked.hex | cmp - known.hex
+        seen query --input-digests f.seen asked.hex | cmp - known.hex
         run -0 seen query f.seen -k password
         [ "$output" = password ]
         run -1 seen query f.seen -k dragon
-        run -0 seen query -q --digested f.seen -k "$(head -n 1 known.hex)"
+        run -0 seen query -q --input-digests f.seen -k "$(head -n 1 known.hex)"
         run -0 seen query --annotate f.seen -k password -k dragon
         [ "$output" = $'+\tpassword\n-\tdragon' ]
         # Lists that confirm are of digests.
         LC_ALL=C sort known.hex | head -n 2 >list
         [ "$(seen query -c --confirm list f.seen known)" = 2 ]
         tr a-f A-F <list >list.upper
-        [ "$(seen query -c --confirm list.upper --digested f.seen known.hex)" = 2 ]
+        [ "$(seen query -c --confirm list.upper --input-digests f.seen known.hex)" = 2 ]
         seen add f.seen -k dragon
-        equal "$(seen query --digested f.seen unknown.hex)" "$(head -n 1 unknown.hex)"
-        seen dedup --digested f.seen unknown.hex | cmp - <(tail -n 1 unknown.hex)
+        equal "$(seen query --input-digests f.seen unknown.hex)" "$(head -n 1 unknown.hex)"
+        seen dedup --input-digests f.seen unknown.hex | cmp - <(tail -n 1 unknown.hex)
         [ "$(seen query -c f.seen unknown)" = 2 ]
         # One that is made by dedup, and a run without a filter.
         seen dedup --create --digest "$digest" g.seen known | cmp - known
-        [ "$(seen dedup -c --digested g.seen known.hex)" = 0 ]
+        [ "$(seen dedup -c --input-digests g.seen known.hex)" = 0 ]
         equal "$(cat known known | seen dedup --digest "$digest")" "$(cat known)"
         # In all kinds of files.
         seen create --compact -p 1e-9 --digest "$digest" c.seen known
@@ -170,7 +170,7 @@ PYTHON
         seen create --like f.seen l.seen known
         seen merge -o h.seen f.seen l.seen
         [ "$(seen query -c h.seen known)" = 4 ]
-        [ "$(seen query -c --digested l.seen known.hex)" = 4 ]
+        [ "$(seen query -c --input-digests l.seen known.hex)" = 4 ]
         seen verify l.seen
         rm -f ./*.seen
     done
@@ -180,22 +180,22 @@ PYTHON
     for digest in 'sha1 SHA-1 a 40' 'sha256 SHA-256 a 64' 'md5 MD5 an 32' 'ntlm NTLM an 32'; do
         read -r name title article digits <<<"$digest"
         good=$(printf "%0${digits}d" 7)
-        seen create --empty -n 10 -p 1e-9 --digest "$name" --digested f.seen
+        seen create --empty -n 10 -p 1e-9 --digest "$name" --input-digests f.seen
         for bad in '' 0 "${good}0" "${good}00" "${good%7}" "${good%7}g" "${good%7} " "$good "; do
             printf '%s\n%s\n' "$good" "$bad" >input
             for command in 'create --digest '"$name g.seen" 'add f.seen' 'query f.seen' \
                 'dedup f.seen'; do
                 # shellcheck disable=SC2086 # several words
-                run -2 --separate-stderr seen $command --digested input
+                run -2 --separate-stderr seen $command --input-digests input
                 [ "$stderr" = "seen: input:2: is not $article $title digest ($digits hexadecimal digits)" ]
             done
             [ ! -e g.seen ]
-            run -0 --separate-stderr seen query -c --digested --skip-bad f.seen input
+            run -0 --separate-stderr seen query -c --input-digests --skip-bad f.seen input
             [ "$output" = 1 ]
             [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
         done
         printf '%s:1\n%s:2\n' "$good" "${good}0" >input
-        run -2 --separate-stderr seen query --digested -d: -f1 f.seen input
+        run -2 --separate-stderr seen query --input-digests -d: -f1 f.seen input
         [[ $stderr == 'seen: input:2: '* ]]
         rm f.seen
     done
@@ -228,28 +228,28 @@ PYTHON
     seen create --digest sha1 --trim -i --crlf -d, -f2 -p 1e-9 f.seen \
         <(printf 'x, \tLetMeIn ,y\r\n')
     [ "$(seen stats --json f.seen | jq -r .preparation)" = '--trim --ignore-case --digest sha1' ]
-    seen query -q --digested f.seen digest
+    seen query -q --input-digests f.seen digest
     # Blanks around digests go too; their case does not matter.
-    seen query -q --digested f.seen -k " $(tr a-f A-F <digest)"
+    seen query -q --input-digests f.seen -k " $(tr a-f A-F <digest)"
     run -0 seen query f.seen -k LETMEIN
     run -1 seen query f.seen -k 'let mein'
     # Without --trim, the digits stand alone.
     seen create --digest sha1 -p 1e-9 g.seen -k letmein
-    run -2 seen query --digested g.seen -k " $(cat digest)"
+    run -2 seen query --input-digests g.seen -k " $(cat digest)"
 }
 
 @test "other digests than the filter's are refused" {
     seen create --empty -n 10 plain
     seen create --empty -n 10 --hex hex
-    seen create --empty -n 10 --digest sha1 --digested sha1
-    seen create --empty -n 10 --digest sha256 --digested sha256
+    seen create --empty -n 10 --digest sha1 --input-digests sha1
+    seen create --empty -n 10 --digest sha256 --input-digests sha256
     digest=$(printf %040d 0)
     for command in query add dedup; do
         for file in plain hex; do
             refuses "seen: '$file' was made without --digest, which cannot be added later" \
                 seen $command --digest sha1 "$file" -k "$digest"
-            refuses 'seen: --digested is for filters made with --digest' \
-                seen $command --digested "$file" -k "$digest"
+            refuses 'seen: --input-digests is for filters made with --digest' \
+                seen $command --input-digests "$file" -k "$digest"
         done
         refuses "seen: 'sha1' was made with --digest sha1, not md5" \
             seen $command --digest md5 sha1 -k "$digest"
@@ -260,30 +260,30 @@ PYTHON
     done
     for both in '--hex --digest md5' '--digest md5 -x'; do
         # shellcheck disable=SC2086 # several options
-        refuses 'seen: --digest is for keys that are not digests yet (--digested: they are, in hexadecimal): not with --hex' \
+        refuses 'seen: --digest is for keys that are not digests yet (--input-digests: they are, in hexadecimal): not with --hex' \
             seen create $both new -k a
     done
-    refuses 'seen: --digested is for filters made with --digest' seen create --digested new -k 00
-    refuses 'seen: --digested is for filters made with --digest' seen dedup --digested -k 00
-    refuses 'seen: --digested is for filters made with --digest' \
-        seen dedup --create --digested new -k 00
+    refuses 'seen: --input-digests is for filters made with --digest' seen create --input-digests new -k 00
+    refuses 'seen: --input-digests is for filters made with --digest' seen dedup --input-digests -k 00
+    refuses 'seen: --input-digests is for filters made with --digest' \
+        seen dedup --create --input-digests new -k 00
     [ ! -e new ]
     refuses "seen: 'sha1' was made with --digest sha1, not md5" \
-        seen create --like sha1 --digest md5 --digested new -k "$digest"
+        seen create --like sha1 --digest md5 --input-digests new -k "$digest"
     refuses "seen: 'sha1' and 'hex' cannot be merged: they differ in --hex, --digest" \
         seen merge -o new sha1 hex
     refuses "seen: 'sha1' and 'sha256' cannot be merged: they differ in --digest" \
         seen merge -o new sha1 sha256
     refuses "seen: 'sha256' was made with --digest sha256, not sha1" \
-        seen query --digested sha1 --also sha256 -k "$digest"
+        seen query --input-digests sha1 --also sha256 -k "$digest"
     if [[ $(seen --version) == *'digests: libmd'* ]]; then
         refuses "seen: 'plain' and 'sha1' cannot be queried together: they differ in --digest" \
             seen query plain --also sha1 -k "$digest"
     fi
-    seen create --force -p 1e-6 --digest sha1 --digested sha1 -k "$digest"
+    seen create --force -p 1e-6 --digest sha1 --input-digests sha1 -k "$digest"
     for line in "${digest%0}" "$digest:3" "0$digest"; do
         echo "$line" >list
-        run -2 --separate-stderr seen query --digested --confirm list sha1 -k "$digest"
+        run -2 --separate-stderr seen query --input-digests --confirm list sha1 -k "$digest"
         [[ $stderr == "seen: a line of 'list' is not "*': keys are listed as the filter prepares them' ]]
     done
 }
@@ -291,17 +291,17 @@ PYTHON
 @test "filters of other programs take digests where their keys are bytes" {
     digest=$(printf %040d 7)
     for layout in guava:funnel=bytes dcso redisbloom gozero; do
-        seen create --layout "$layout" -n 100 -p 1e-3 --digest sha1 --digested f.seen -k "$digest" ||
+        seen create --layout "$layout" -n 100 -p 1e-3 --digest sha1 --input-digests f.seen -k "$digest" ||
             { seen help --layouts; false; }
-        run -0 seen query --digested f.seen -k "$digest"
-        run -1 seen query --digested f.seen -k "${digest%7}8"
+        run -0 seen query --input-digests f.seen -k "$digest"
+        run -1 seen query --input-digests f.seen -k "${digest%7}8"
         # As the other program has them, they are keys of 20 bytes.
         seen create --layout "$layout" -n 100 -p 1e-3 --hex g.seen -k "$digest"
         alike <(bits_of f.seen) <(bits_of g.seen)
         rm f.seen g.seen
     done
     refuses 'seen: --digest: the layout takes keys of encoding utf16, which digests cannot be' \
-        seen create --layout guava:funnel=utf16 -n 100 -p 1e-3 --digest sha1 --digested f.seen \
+        seen create --layout guava:funnel=utf16 -n 100 -p 1e-3 --digest sha1 --input-digests f.seen \
         -k "$digest"
     cp "$SOURCE/tests/vectors/guava/g64_utf8_n500_p03_over.guava" foreign
     refuses 'seen: --digest: the layout takes keys of encoding utf8, which digests cannot be' \
@@ -313,13 +313,13 @@ PYTHON
 }
 
 @test "headers with digests that are not known, or that exclude the rest, are refused" {
-    seen create -n 10 --digest md5 --digested good -k "$(printf %032d 1)"
+    seen create -n 10 --digest md5 --input-digests good -k "$(printf %032d 1)"
     forged() {
         cp good f
         forge f preparation="$1"
     }
     forged $((3 << 16))
-    seen query -q --digested f -k "$(printf %032d 1)"
+    seen query -q --input-digests f -k "$(printf %032d 1)"
     forged $((5 << 16))
     refuses "seen: 'f' was written by a newer version of seen (key digest 5)" seen stats f
     forged $((1 << 24))
@@ -338,14 +338,14 @@ PYTHON
     digest=$(printf 'dragon' | sha1sum | cut -c 1-40)
     for command in 'create f.seen' 'dedup --create f.seen' dedup; do
         # shellcheck disable=SC2086 # several words
-        refuses "seen: cannot take sha1 digests, only read them (--digested): $why" \
+        refuses "seen: cannot take sha1 digests, only read them (--input-digests): $why" \
             seen $command --digest sha1 -k dragon
     done
     [ ! -e f.seen ]
-    seen create --digest sha1 --digested f.seen -k "$digest"
-    seen query -q --digested f.seen -k "$digest"
+    seen create --digest sha1 --input-digests f.seen -k "$digest"
+    seen query -q --input-digests f.seen -k "$digest"
     for command in query add dedup; do
-        refuses "seen: cannot take sha1 digests, only read them (--digested): $why" \
+        refuses "seen: cannot take sha1 digests, only read them (--input-digests): $why" \
             seen $command f.seen -k dragon
     done
 }
@@ -410,12 +410,12 @@ PYTHON
         refuses "seen: records in '$file' look like DIGEST:COUNT; this takes their digests: seen create \
 $take -d: -f1 FILTER $file (--trim takes records as they are)" seen create f "$file"
     done <<'END'
-sha1 --digest sha1 --digested
-sha256 --digest sha256 --digested
-md5 --digest ntlm --digested
+sha1 --digest sha1 --input-digests
+sha256 --digest sha256 --input-digests
+md5 --digest ntlm --input-digests
 sha512 --hex
 END
-    says="look like DIGEST:COUNT; this takes their digests: seen create --digest sha1 --digested -d: -f1 FILTER"
+    says="look like DIGEST:COUNT; this takes their digests: seen create --digest sha1 --input-digests -d: -f1 FILTER"
     for options in '--digest sha1' '-d: -f1' '--digest sha1 -d: -f1'; do
         # shellcheck disable=SC2086 # words
         refuses "seen: records in 'sha1' $says sha1 (--trim takes records as they are)" \
@@ -423,7 +423,7 @@ END
     done
     refuses "seen: records in '(standard input)' $says <FILE (--trim takes records as they are)" seen create f <sha1
     [ ! -e f ]
-    quiet seen create --digest sha1 --digested -d: -f1 f sha1
+    quiet seen create --digest sha1 --input-digests -d: -f1 f sha1
     [ "$(seq 9 | seen query -c f)" = 3 ]
     # Text, as its preparation says.
     quiet seen create --force -i -d: -f1 f sha1
@@ -439,7 +439,7 @@ END
     local text
     for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1/' >list
     text="seen: note: records in 'list' look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 \
-and --hex, or --digested if the filter has --digest"
+and --hex, or --input-digests if the filter has --digest"
     seen create --digest sha1 --empty -n 100 s
     seen create -n 100 f -k x
     for command in 'query f' 'dedup --create u' 'add f' 'add s' 'create --trim --force g'; do
@@ -452,7 +452,7 @@ and --hex, or --digested if the filter has --digest"
     run --separate-stderr seen add f list
     grep -qxF "$text" <<<"$stderr"
     quiet seen create --force --crlf -d: -f1 --hex f list
-    quiet seen add --crlf --digested -d: -f1 s list
+    quiet seen add --crlf --input-digests -d: -f1 s list
     # Neither a short number, nor what is no digest, nor a digest without a count.
     printf '%s\n' 12:34 00112233445566778899aabbccddeef:1 00112233445566778899aabbccddeeff \
         00112233445566778899aabbccddeeff:x 00112233445566778899aabbccddeeff: >list

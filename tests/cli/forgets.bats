@@ -70,7 +70,7 @@ END
     digest_filters || skip 'no libmd'
     printf '%s\n' word | seen create -p 1e-9 --secret s --new-secret secret.seen
     watched <<'END'
-digested = ["--digested", "--skip-bad", "sha1.seen"]
+digested = ["--input-digests", "--skip-bad", "sha1.seen"]
 for options, lengths in ((["-j1", "sha1.seen"], (16, 1500, 30)), (["-n", "-j3", "ntlm.seen"], (16, 1500, 30)),
                          (digested, (40, 40)), (["--secret", "s", "secret.seen"], (16, 1500))):
     stdin, questions = os.pipe()

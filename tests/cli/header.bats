@@ -46,7 +46,7 @@ prints()
     prints --which 'one two' $'id,name\nf.seen:2,b\nf.seen:4,d\nf.seen:2,b'
     prints --annotate one $'id,name\n-\t1,a\n+\t2,b\n-\t3,c'
     seen create --counted c.seen -k 2
-    run -0 seen query --counts --header 1 -d, -f1 c.seen one
+    run -0 seen query --show-counts --header 1 -d, -f1 c.seen one
     [ "$output" = $'id,name\n1\t2,b' ]
     printf '2\n4\n' >list
     prints '--confirm list' one $'id,name\n2,b'

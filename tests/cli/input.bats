@@ -127,10 +127,10 @@ takes()
     printf 'a;x;1\na;y;1\nb;x;2\n' >input
     quiet seen create --counted -d';' -f 1,-1 g input
     head -n 1 input | quiet seen add -d';' -f 1,3 g
-    run -0 seen query --counts g -k 'a;1' -k 'b;2'
+    run -0 seen query --show-counts g -k 'a;1' -k 'b;2'
     [ "$output" = $'3\ta;1\n1\tb;2' ]
     head -n 1 input | quiet seen remove -d';' -f -3,-1 g
-    run -0 seen query --counts g -k 'a;1'
+    run -0 seen query --show-counts g -k 'a;1'
     [ "$output" = $'2\ta;1' ]
 }
 

@@ -36,7 +36,7 @@ keys --header = --header 1 F lines
 keys --header ! --header 1 F -k 1
 keys --crlf = --crlf F lines
 keys --crlf hint
-keys --digested ! --digested F lines
+keys --input-digests ! --input-digests F lines
 keys --skip-bad = --skip-bad F lines
 keys --skip-bad = --skip-bad F -k 1
 keys --skip-bad hint
@@ -51,7 +51,7 @@ create --null ! -0 --empty -n 9 new
 create --field ! -f1 --empty -n 9 new
 create --header ! --header 1 --empty -n 9 new # *--empty reads no keys: not with --header
 create --skip-bad ! --skip-bad --from exact new # *--from takes the keys of its FILTER: not with --skip-bad
-create --digested = --digest sha1 --digested new hex
+create --input-digests = --digest sha1 --input-digests new hex
 create --secret elsewhere
 create --secret ! --layout guava --secret s new lines
 create --trim = --trim new lines
@@ -60,7 +60,7 @@ create --ignore-case = -i new lines
 create --ignore-case ! -i --like f new lines
 create --hex = -x new hex
 create --hex ! -x --like f new hex
-create --digest = --digest sha1 --digested new hex
+create --digest = --digest sha1 --input-digests new hex
 create --digest ! --digest sha1 -x new lines
 create --capacity = -n 100 new lines
 create --capacity ! -n 100 --like f new lines
@@ -216,10 +216,10 @@ query --annotate = --annotate f lines
 query --annotate ! --annotate -c f lines
 query --annotate ! --annotate -q f lines
 query --annotate ! --annotate -l f lines
-query --counts = --counts counted lines
-query --counts ! --counts f lines # *'f' does not count its keys*
-query --counts ! --counts --also g counted lines
-query --counts ! --counts -c counted lines
+query --show-counts = --show-counts counted lines
+query --show-counts ! --show-counts f lines # *'f' does not count its keys*
+query --show-counts ! --show-counts --also g counted lines
+query --show-counts ! --show-counts -c counted lines
 query --verbose + --verbose f lines
 query --verbose always
 query --also = --also g f lines
@@ -228,9 +228,9 @@ query --which = --which f lines
 query --which ! --which -v f lines
 query --which ! --which -c f lines
 query --which ! --which -q f lines
-query --min-count = --min-count 1 counted lines
-query --min-count ! --min-count 1 f lines # *'f' does not count its keys*
-query --min-count ! --min-count 1 --also g counted lines
+query --at-least = --at-least 1 counted lines
+query --at-least ! --at-least 1 f lines # *'f' does not count its keys*
+query --at-least ! --at-least 1 --also g counted lines
 query --confirm = --confirm sorted f lines
 query --confirm always
 
@@ -408,7 +408,7 @@ TABLE
     local command
     for command in add remove query dedup; do
         cat <<TABLE
-$command --digested = --digested D hex
+$command --input-digests = --input-digests D hex
 $command --secret elsewhere
 $command --secret ! --secret s F lines
 $command --trim = --trim P lines
@@ -417,7 +417,7 @@ $command --ignore-case = -i P lines
 $command --ignore-case ! -i F lines
 $command --hex = -x X hex
 $command --hex ! -x F hex
-$command --digest = --digest sha1 --digested D hex
+$command --digest = --digest sha1 --input-digests D hex
 $command --digest ! --digest sha1 F lines
 TABLE
     done
@@ -479,7 +479,7 @@ make_filters()
         [ $kind = bloom ] || how=(--counted)
         seen create "${how[@]}" -n 1000 --trim -i ${kind}P lines
         seen create "${how[@]}" -n 1000 -x ${kind}X hex
-        seen create "${how[@]}" -n 1000 --digest sha1 --digested ${kind}D hex
+        seen create "${how[@]}" -n 1000 --digest sha1 --input-digests ${kind}D hex
     done
     cd .. || return
 }

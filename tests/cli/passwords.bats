@@ -40,7 +40,7 @@ PYTHON
 make_filter()
 {
     list_of sha1 "$@" |
-        seen create --compact --force -p 1e-9 --digest sha1 --digested -d: -f1 pwned.seen
+        seen create --compact --force -p 1e-9 --digest sha1 --input-digests -d: -f1 pwned.seen
 }
 
 # In place of the downloader: it copies `published`.
@@ -117,7 +117,7 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     [ "$(printf '%s\n' dragon letmein 'pass wörd' 123456 | seen query -c often.seen)" = 1 ]
     # The example of a line is one.
     recipe_script "$title" 1
-    seen create -p 1e-6 --digest sha1 --digested -d: -f1 line.seen script
+    seen create -p 1e-6 --digest sha1 --input-digests -d: -f1 line.seen script
 }
 
 @test "updates from cron" {
@@ -294,7 +294,7 @@ before_night()
     a_night $'joe\n' 'joe: this password has been stolen' 'joe: welcome' 'joe: passwords cannot be'
     # What NTLM has no digest of.
     list_of ntlm dragon |
-        seen create --force -p 1e-9 --digest ntlm --digested -d: -f1 pwned.seen
+        seen create --force -p 1e-9 --digest ntlm --input-digests -d: -f1 pwned.seen
     printf '%s\n' joe dragon ann $'dra\xffgon' ann letmein | bash script >said
     [ "$(cut -d ' ' -f 2 said)" = $'this\npasswords\nwelcome' ]
 }

@@ -208,7 +208,7 @@ imported()
             rm -f f.seen
             seen create --counted -p "$p" f.seen keys
             agree f.seen asked
-            seen query --counts f.seen asked | diff - <(reader counts f.seen <asked)
+            seen query --show-counts f.seen asked | diff - <(reader counts f.seen <asked)
         done
     done
 }

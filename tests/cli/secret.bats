@@ -252,7 +252,7 @@ PYTHON
     printf '%s\n' a b c >list
     seen create --counted -p 0 --secret s --new-secret c.seen list
     printf '%s\n' b d | reader counts c.seen s | diff - <(printf '1\tb\n')
-    [ "$(printf '%s\n' b d | seen query --secret s --counts c.seen | cut -f 2)" = b ]
+    [ "$(printf '%s\n' b d | seen query --secret s --show-counts c.seen | cut -f 2)" = b ]
     run -2 seen query c.seen -k a
     refuses "seen: 'c.seen' was made with a secret: --secret or SEEN_SECRET must name its file" \
         seen create --from c.seen g.seen
@@ -265,7 +265,7 @@ PYTHON
     run -2 seen remove c.seen -k c
     [[ $(seen --version) == *'digests: libmd'* ]] || return 0
     seen create --digest sha1 --secret s d.seen list
-    printf '%s' b | sha1sum | cut -d ' ' -f 1 | seen query --digested -c --secret s d.seen
+    printf '%s' b | sha1sum | cut -d ' ' -f 1 | seen query --input-digests -c --secret s d.seen
     [ "$(printf '%s\n' b x | seen query --secret s d.seen)" = b ]
     # The digest is a part of what the proof covers.
     forge d.seen preparation=0

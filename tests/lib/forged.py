@@ -115,7 +115,7 @@ def commands(name):
     yield "query", "x", "-k", "00000001"
     yield "query", "-c", "x", "keys"
     yield "query", "-c", "x", "-f", "1", "keys"
-    yield "query", "--counts", "x", "keys"
+    yield "query", "--show-counts", "x", "keys"
     yield "stats", "x"
     yield "stats", "--json", "x"
     yield "verify", "x"

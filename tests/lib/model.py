@@ -365,7 +365,7 @@ class Case:
             text = key.hex().encode() if self.rule.in_digits else key
             if b"\0" in text:
                 continue
-            digested = ["--digested"] if self.rule.digest else []
+            digested = ["--input-digests"] if self.rule.digest else []
             self.same(self.run(["query", "-q", name] + digested + [b"--key=" + text])[0], 0,
                       "%r" % text)
         if self.p == "1e-9":

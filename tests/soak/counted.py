@@ -143,7 +143,7 @@ class Case:
 
     def differs(self, name, model):
         """How the file differs from the model; None if it does not."""
-        done = subprocess.run([SEEN, "query", "--counts", name], cwd=self.directory,
+        done = subprocess.run([SEEN, "query", "--show-counts", name], cwd=self.directory,
                               input=self.crowd.text, capture_output=True, text=True, check=False)
         want = []
         for key, h in zip(self.crowd.keys, self.crowd.hashes):
@@ -151,7 +151,7 @@ class Case:
             if n:
                 want.append("%d\t%s\n" % (n, key))
         if done.returncode != (0 if want else 1) or done.stdout != "".join(want):
-            return "query --counts: status %d, %d lines, not %d; %s" % (
+            return "query --show-counts: status %d, %d lines, not %d; %s" % (
                 done.returncode, done.stdout.count("\n"), len(want), done.stderr)
         done = self.seen("stats", "--json", name)
         stats = json.loads(done.stdout)
