@@ -5,7 +5,12 @@
 #ifndef BASE_EXACT_H
 #define BASE_EXACT_H
 
+#include <float.h>
 #include <stdint.h>
+
+#if FLT_EVAL_METHOD < 0 || FLT_EVAL_METHOD > 1
+#error "doubles are computed with more digits than they have; on i386, use -msse2 -mfpmath=sse"
+#endif
 
 /* The natural logarithm of x > 0, to about one unit in the last place. */
 double exact_log(double x);

@@ -1,10 +1,23 @@
 #include "base/parallel.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* musl's own is 128 KiB; frames of up to 75 KB lie on it. */
+enum { STACK = 1 << 20 };
+
+bool parallel_start(pthread_t *thread, void *(*body)(void *), void *arg)
+{
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) != 0)
+        return false;
+    bool ok = pthread_attr_setstacksize(&attr, STACK) == 0 &&
+              pthread_create(thread, &attr, body, arg) == 0;
+    pthread_attr_destroy(&attr);
+    return ok;
+}
 
 struct job {
     void (*body)(void *ctx, unsigned worker, uint64_t i);
@@ -44,7 +57,7 @@ void parallel_for(unsigned threads, uint64_t n,
     unsigned started = 0;
     for (; others != NULL && started < threads - 1; started++) {
         others[started] = (struct worker){.job = &job, .number = started + 1};
-        if (pthread_create(&others[started].thread, NULL, thread_main, &others[started]) != 0)
+        if (!parallel_start(&others[started].thread, thread_main, &others[started]))
             break;
     }
     work_on(&job, 0);

@@ -2,6 +2,7 @@
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,6 +18,9 @@ void parallel_for(unsigned threads, uint64_t n,
 bool parallel_try(unsigned threads, uint64_t n,
                   bool (*body)(void *ctx, unsigned worker, uint64_t i, struct err *err), void *ctx,
                   struct err *err);
+
+/* As pthread_create, with the same stack on every system: 1 MiB. */
+bool parallel_start(pthread_t *thread, void *(*body)(void *), void *arg);
 
 /* The number of CPUs that this process may use. */
 unsigned parallel_cpus(void);

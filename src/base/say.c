@@ -129,6 +129,9 @@ bool say_finish(void)
 {
     say_flush();
     bool failed = ferror(stdout) != 0;
+    /* The output is lost, with a reason that musl forgets: another byte is refused for the same. */
+    if (failed && flush_errno == 0 && write(STDOUT_FILENO, "\n", 1) < 0)
+        flush_errno = errno;
     if (fclose(stdout) != 0 && !failed) {
         failed = true;
         flush_errno = errno;

@@ -240,10 +240,11 @@ static int unknown_letter(const struct command *command, int letter)
                       hint != NULL ? hint : "");
 }
 
-static int report_getopt(const struct opt_parser *p, int got)
+/* The table tells what is wrong: getopt of the BSDs returns ':' for '--force=x', too. */
+static int report_getopt(const struct opt_parser *p)
 {
     const struct opt *known = optopt != 0 ? find_opt(optopt) : NULL;
-    if (got == ':' && known != NULL)
+    if (known != NULL && original(known)->arg != NULL)
         return opt_misuse(p->command, "option '%s' needs an argument", name_of(original(known)));
     if (known != NULL)
         return opt_misuse(p->command, "option '%s' takes no argument", name_of(known));
@@ -376,7 +377,7 @@ static bool take_next(struct opt_parser *p, int got, void *into)
 {
     const struct opt *opt = got == '?' || got == ':' ? NULL : find_opt(got);
     if (opt == NULL)
-        return report_getopt(p, got) == 0;
+        return report_getopt(p) == 0;
     /* A word that has a hint, such as --count, does not abbreviate another option (--counted). */
     const char *word = p->argv[optind - 1];
     if (got >= LONG_ONLY && find_hint(p->command->hints, word, strlen(word)) != NULL)
@@ -495,12 +496,23 @@ static bool check_given(const struct opt_parser *p)
     return true;
 }
 
+/* getopt_long of musl ends at "-", which is an operand. */
+static int next_option(const struct opt_parser *p)
+{
+    int before = optind > 0 ? optind : 1;
+    int got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL);
+    if (got != -1 || optind != before || optind >= p->argc || strcmp(p->argv[optind], "-") != 0)
+        return got;
+    optarg = p->argv[optind++];
+    return 1;
+}
+
 bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
                void *into)
 {
     int got;
     begin_parsing(p, command, argc, argv);
-    while ((got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL)) != -1)
+    while ((got = next_option(p)) != -1)
         if (got == 1)
             p->argv[1 + p->n_operands++] = optarg;
         else if (!take_next(p, got, into))

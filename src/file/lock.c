@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "base/parallel.h"
 #include "base/sig.h"
 
 static bool call(int fd, int cmd, short type, off_t byte, struct flock *l)
@@ -83,7 +84,7 @@ static bool start_teller(struct teller *t, pthread_t *thread)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool ok = pthread_create(thread, NULL, tell, t) == 0;
+    bool ok = parallel_start(thread, tell, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return ok;
 }

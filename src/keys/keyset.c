@@ -16,7 +16,8 @@ enum { HUGE_PAGE = 2 << 20, GUARD = 64 << 10 /* whole pages on every machine */ 
  * ends the program. */
 static size_t guard_at(size_t bytes)
 {
-    return (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
 }
 
 /* Huge pages, if the kernel has them, make everything a tenth faster, but memory is then taken in

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/parallel.h"
 #include "base/sig.h"
 
 /* A chunk between input and commit. */
@@ -185,7 +186,7 @@ static void *worker_main(void *arg)
         slot->got = sig_caught() ? INPUT_END : input_next(pump->input, &slot->chunk, &slot->err);
         bool ended = slot->got == INPUT_END;
         if (!has_next && worker + 1 < pump->threads && more_to_come(slot))
-            has_next = pthread_create(&next, NULL, worker_main, run) == 0;
+            has_next = parallel_start(&next, worker_main, run);
         if (slot->got == INPUT_CHUNK_READ) {
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
         }

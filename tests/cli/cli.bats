@@ -269,6 +269,10 @@ END
         [ "$output" = 2:z ]
         run -0 seen query -vn -- f.seen keys
         [ "$output" = 2:z ]
+        run -0 seen query f.seen - -vn <keys
+        [ "$output" = 2:z ]
+        run -0 seen query f.seen - -v -n -- <keys
+        [ "$output" = 2:z ]
     done
     unset POSIXLY_CORRECT
 }
