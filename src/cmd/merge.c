@@ -301,18 +301,6 @@ static bool combining_run(struct combining *c)
 
 /* ---- Other filters. */
 
-/* Why filters were joined as layers. */
-enum joined { NOT_JOINED, JOINED_KIND, JOINED_SIZES, JOINED_FPR };
-
-static enum joined why_joined(const struct make *made)
-{
-    if (made->header.n_layers == 1)
-        return NOT_JOINED;
-    if (made->fpr_united > 0)
-        return JOINED_FPR;
-    return !kind_unites(made->header.layers[0].kind) ? JOINED_KIND : JOINED_SIZES;
-}
-
 enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
 
 static bool is_rough_merge(const struct make *made)
@@ -339,26 +327,16 @@ static const char *show_made_keys(char text[KEYS_TEXT], const struct make *made)
 
 static void note_made(const struct make *made)
 {
-    char text[NUM_TEXT], n[KEYS_TEXT], united[NUM_TEXT], why[128];
-    enum joined joined = why_joined(made);
-    const char *reason =
-        joined == JOINED_KIND ? ", since layers of their kind are joined as they are"
-        : joined == JOINED_SIZES
-            ? ", since the filters' sizes do not fit each other (--like makes them fit)"
-            : "";
-    snprintf(why, sizeof why, "%s", reason);
-    if (joined == JOINED_FPR)
-        snprintf(why, sizeof why, ", since united they would have a rate of %s",
-                 num_show_fpr(united, made->fpr_united));
+    char text[NUM_TEXT], n[KEYS_TEXT];
+    unsigned layers = made->header.n_layers;
+    bool fits = layers == 1 || !kind_unites(made->header.layers[0].kind);
     say_note("'%s': current false-positive rate %s, %s keys, %u layer%s%s", made->out,
-             num_show_fpr(text, made->fpr), show_made_keys(n, made), made->header.n_layers,
-             joined == NOT_JOINED ? "" : "s", why);
+             num_show_fpr(text, made->fpr), show_made_keys(n, made), layers, layers == 1 ? "" : "s",
+             fits ? "" : " (filters made with --like one for all keys become one)");
 }
 
 static void report_merge(const struct merge *m)
 {
-    static const char *const names[] = {
-        [JOINED_KIND] = "kind", [JOINED_SIZES] = "sizes", [JOINED_FPR] = "fpr"};
     const struct make *made = &m->make;
     if (m->result.verbose)
         note_made(made);
@@ -371,9 +349,6 @@ static void report_merge(const struct merge *m)
         report_number(&r, NULL, "n_low", FORM_KEYS, source, made->n_low);
         report_number(&r, NULL, "n_high", FORM_KEYS, source, made->n_high);
     }
-    report_string(&r, NULL, "joined_for", EXACT, names[why_joined(made)]);
-    report_number(&r, NULL, "fpr_united", FORM_DIGITS, made->fpr_united > 0 ? ESTIMATED : UNKNOWN,
-                  made->fpr_united);
     report_json(&r, stdout);
 }
 

@@ -17,6 +17,7 @@ struct make_source {
     const struct layer *layer;
     const uint8_t *data;
     unsigned to;
+    enum make_meets meets; /* stays when the layers are placed again */
 };
 
 /* ---- The frame. */
@@ -125,8 +126,12 @@ static void begin_header(struct make *m)
 
 static void add_source(struct make *m, const struct filter *f, unsigned i, unsigned to)
 {
-    m->source[m->n_sources++] = (struct make_source){&f->header.layers[i], f->data[i], to};
+    struct make_source *s = &m->source[m->n_sources++];
+    s->layer = &f->header.layers[i];
+    s->data = f->data[i];
+    s->to = to;
     m->layer[to].n++;
+    m->layer[to].fpr_design += s->layer->fpr_design;
 }
 
 /* How the layers of the result follow from their sources. */
@@ -181,87 +186,14 @@ static bool write_layers(struct make *m, enum how how, bool intersect, struct er
 
 /* ---- Union and intersection. */
 
-/* A layer of an input that has no place in the result yet. keys: NAN if not yet counted. */
-struct part {
-    const struct layer *layer;
-    const uint8_t *data;
-    double keys;
-};
-
-static double keys_in(const struct make *m, const struct layer *layer, const uint8_t *data)
-{
-    struct census census = {0};
-    layer->kind->census(layer, data, m->threads, &census);
-    return census.n;
-}
-
-/* Sums up a layer's sources that have come since the last call, so that each is read once. */
-static void count_sources(struct make *m, unsigned to)
-{
-    struct make_layer *made = &m->layer[to];
-    for (; made->counted < m->n_sources; made->counted++) {
-        const struct make_source *s = &m->source[made->counted];
-        if (s->to != to)
-            continue;
-        made->keys += keys_in(m, s->layer, s->data);
-        made->fpr_design += s->layer->fpr_design;
-    }
-}
-
 /* Can a layer be united with layer `to` of the result, into `united`? */
-static bool fits(const struct make *m, unsigned to, const struct layer *layer, struct layer *united)
+static bool fits(const struct make *m, unsigned to, const struct layer *layer,
+                 enum make_meets meets, struct layer *united)
 {
     const struct layer *with = &m->header.layers[to];
-    return with->kind == layer->kind && kind_unites(layer->kind) &&
-           layer->kind->uniting->unite(with, layer, united);
-}
-
-/* The rate of `united`, made of a layer of an input and of layer `to` of the result. */
-static double fpr_of(struct make *m, unsigned to, struct part *part, const struct layer *united)
-{
-    if (isnan(part->keys))
-        part->keys = keys_in(m, part->layer, part->data);
-    count_sources(m, to);
-    return united->kind->fpr_at(united, part->keys + m->layer[to].keys);
-}
-
-/* Should they be united? If `united` is smaller than one of them, that one was folded, and `united`
- * must have room for the keys of both. Otherwise they should stay separate layers. */
-static bool has_room(struct make *m, unsigned to, struct part *part, const struct layer *united)
-{
-    bool same = united->data_len == part->layer->data_len &&
-                united->data_len == m->header.layers[to].data_len;
-    if (!kind_folds(united->kind) || (same && !m->spreads))
-        return true;
-    double fpr = fpr_of(m, to, part, united);
-    return (same && (part->keys == 0 || m->layer[to].keys == 0)) ||
-           fpr <= m->slack * (part->layer->fpr_design + m->layer[to].fpr_design);
-}
-
-/* There is no place for another layer: finds the one with which the layer makes the lowest rate. */
-static bool find_emptiest(struct make *m, struct part *part, unsigned *to)
-{
-    double least = INFINITY;
-    struct layer united;
-    for (unsigned i = 0; i < m->header.n_layers; i++) {
-        if (!fits(m, i, part->layer, &united) || !kind_folds(united.kind))
-            continue;
-        double fpr = fpr_of(m, i, part, &united);
-        if (fpr < least) {
-            least = fpr;
-            *to = i;
-        }
-    }
-    return least < INFINITY;
-}
-
-static bool find_room(struct make *m, struct part *part, unsigned *to)
-{
-    struct layer united;
-    for (*to = 0; *to < m->header.n_layers; ++*to)
-        if (fits(m, *to, part->layer, &united) && has_room(m, *to, part, &united))
-            return true;
-    return false;
+    return meets == m->layer[to].meets && meets != MEETS_NONE && with->kind == layer->kind &&
+           kind_unites(layer->kind) && layer->kind->uniting->unite(with, layer, united) &&
+           (meets == MEETS_FITTING || with->data_len == layer->data_len);
 }
 
 static bool fail_intersection(struct err *err)
@@ -273,7 +205,7 @@ static bool fail_intersection(struct err *err)
 /* A layer fits none of the result's, which has as many as a file can hold. */
 static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
 {
-    bool joins = !kind_unites(layer->kind);
+    bool joins = !kind_unites(layer->kind), full = m->source[m->n_sources].meets == MEETS_NONE;
     for (unsigned i = 0; i < m->header.n_layers; i++)
         joins |= !kind_unites(m->header.layers[i].kind);
     if (m->intersects)
@@ -285,8 +217,11 @@ static bool fail_full(const struct make *m, const struct layer *layer, struct er
                     "filters with the same --capacity, for all keys, to merge them bit by bit",
                     FORMAT_MAX_LAYERS);
     return fail(err,
-                "the filters are of more than %d different sizes, too many for one file; make "
-                "them with --like one of them",
+                full ? "the filters have too many keys for one layer, and a file has at most %d "
+                       "layers; merge some of them first, or make them with --like one whose "
+                       "--capacity is for the keys of all"
+                     : "the filters are of more than %d different sizes, too many for one file; "
+                       "make them with --like one of them",
                 FORMAT_MAX_LAYERS);
 }
 
@@ -294,20 +229,21 @@ static bool fail_full(const struct make *m, const struct layer *layer, struct er
 static bool place_layer(struct make *m, const struct filter *f, unsigned which, struct err *err)
 {
     struct header *h = &m->header;
-    struct part part = {.layer = &f->header.layers[which], .data = f->data[which], .keys = NAN};
-    struct layer united;
-    unsigned to;
-    if (find_room(m, &part, &to) ||
-        (h->n_layers == FORMAT_MAX_LAYERS && find_emptiest(m, &part, &to))) {
-        fits(m, to, part.layer, &united);
-        h->layers[to] = united;
-        add_source(m, f, which, to);
-        return true;
+    const struct layer *layer = &f->header.layers[which];
+    enum make_meets meets = m->source[m->n_sources].meets;
+    struct layer united = *layer;
+    unsigned to = 0;
+    while (to < h->n_layers && !fits(m, to, layer, meets, &united))
+        to++;
+    if (to == FORMAT_MAX_LAYERS)
+        return fail_full(m, layer, err);
+    if (to == h->n_layers) {
+        h->n_layers++;
+        united = *layer;
+        m->layer[to].meets = meets;
     }
-    if (h->n_layers == FORMAT_MAX_LAYERS)
-        return fail_full(m, part.layer, err);
-    h->layers[h->n_layers] = *part.layer;
-    add_source(m, f, which, h->n_layers++);
+    h->layers[to] = united;
+    add_source(m, f, which, to);
     return true;
 }
 
@@ -461,13 +397,26 @@ static bool unite(struct make *m, struct err *err)
     return true;
 }
 
-/* Were layers united that could be layers of their own? */
-static bool can_spread(const struct make *m)
+/* Takes apart the layers of the result that are fuller than `slack` times the design rates of their
+ * sources: if these are of several sizes, those of one size stay together. False: there are none.
+ */
+static bool take_apart(struct make *m, double slack)
 {
     bool any = false;
-    for (unsigned i = 0; i < m->header.n_layers; i++)
-        any |= m->layer[i].n > 1 && kind_folds(m->header.layers[i].kind);
-    return any && !m->intersects;
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        const struct layer *made = &m->header.layers[i];
+        bool equal = true;
+        if (m->layer[i].n < 2 || !kind_folds(made->kind) ||
+            m->layer[i].census.fpr <= slack * m->layer[i].fpr_design)
+            continue;
+        for (size_t s = 0; s < m->n_sources; s++)
+            equal &= m->source[s].to != i || m->source[s].layer->data_len == made->data_len;
+        for (size_t s = 0; s < m->n_sources; s++)
+            if (m->source[s].to == i)
+                m->source[s].meets = equal ? MEETS_NONE : MEETS_EQUAL;
+        any = true;
+    }
+    return any;
 }
 
 /* Forgets where the layers were placed. */
@@ -482,19 +431,15 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
 {
     double design = 0;
     m->intersects = intersect;
-    m->slack = MAKE_FPR_SLACK;
-    if (!unite(m, err))
-        return false;
-    if (m->fpr > limit && can_spread(m)) {
-        for (unsigned i = 0; i < m->n_in; i++)
-            design += m->in[i].header.fpr_design;
-        m->fpr_united = m->fpr;
-        m->slack = limit / design;
-        m->spreads = true;
+    for (unsigned i = 0; i < m->n_in; i++)
+        design += m->in[i].header.fpr_design;
+    bool ok = unite(m, err);
+    while (ok && m->fpr > limit && !intersect && take_apart(m, limit / design)) {
         begin_again(m);
-        if (!unite(m, err))
-            return false;
+        ok = unite(m, err);
     }
+    if (!ok)
+        return false;
     count_keys(m);
     if (grows(m))
         make_growing(m);
@@ -533,6 +478,13 @@ static const struct layer *from_layer(const struct make *m, unsigned i)
 static double share(const struct fold *f, unsigned i)
 {
     return format_rate(from_layer(f->m, i)->fpr_design * f->p / f->m->in[0].header.fpr_design);
+}
+
+static double keys_in(const struct make *m, unsigned i)
+{
+    struct census census = {0};
+    from_layer(m, i)->kind->census(from_layer(m, i), m->in[0].data[i], m->threads, &census);
+    return census.n;
 }
 
 /* Chooses the smallest layer of more than `above` bytes into which layer i folds and which may keep
@@ -618,7 +570,7 @@ static bool fold(struct make *m, double p, struct err *err)
         add_source(m, &m->in[0], i, i);
         if (!kind_folds(from_layer(m, i)->kind))
             continue;
-        f.n[i] = keys_in(m, from_layer(m, i), m->in[0].data[i]);
+        f.n[i] = keys_in(m, i);
         choose_fold(&f, i, 0);
     }
     do

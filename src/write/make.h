@@ -26,13 +26,17 @@
 
 struct make_source;
 
+/* With which layers of a union a layer is united: those that it fits, folded if need be, those of
+ * its size, or none. */
+enum make_meets { MEETS_FITTING, MEETS_EQUAL, MEETS_NONE };
+
 /* A layer of the result. */
 struct make_layer {
     struct census census; /* of its bits; not set when bits of fingerprints are dropped */
     /* Private, for unions. */
-    unsigned n;     /* sources */
-    size_t counted; /* the sums below are over those of the first so many sources in all */
-    double keys, fpr_design;
+    unsigned n;        /* sources */
+    double fpr_design; /* the sum of theirs */
+    enum make_meets meets;
 };
 
 struct make {
@@ -50,11 +54,8 @@ struct make {
     struct header header;
     double fpr, n;        /* current FPR, and keys of all layers, by its bits */
     double n_low, n_high; /* of a union or intersection: the fewest and the most distinct keys */
-    double fpr_united;    /* of a union that was too full, so that layers were joined; else 0 */
     /* Private. */
     bool is_open, intersects;
-    bool spreads; /* also layers of one size are united only where there is room for their keys */
-    double slack; /* there is, up to so many times their design rates */
     struct make_source *source;
     size_t n_sources;
     struct make_layer layer[FORMAT_MAX_LAYERS];
@@ -75,9 +76,9 @@ bool make_check_sound(const struct make *m, struct err *err);
 #define MAKE_FPR_SLACK 1.01
 
 /* Unites the layers of all inputs where they fit each other; the others become layers of their own.
- * If the rate of the result is above `limit`, does so again and leaves more layers as they are. The
- * result does not forget. It grows if an input does. `intersect`: each input is one layer, all of
- * one size; bits that all have are kept. */
+ * If the rate of the result is above `limit`, those that are too full together stay layers of their
+ * own, too. The result does not forget. It grows if an input does. `intersect`: each input is one
+ * layer, all of one size; bits that all have are kept. */
 bool make_union(struct make *m, bool intersect, double limit, struct err *err);
 
 /* Do the bits of the result tell its number of keys? */
