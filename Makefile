@@ -2,12 +2,14 @@
 #
 # Variables for the caller: CC, CFLAGS, CPPFLAGS, LDFLAGS (appended, so they win), PREFIX, DESTDIR,
 # BUILD (where everything made goes), V=1 (show commands), WERROR=1 (warnings are errors; CI sets it),
+# PKG_CONFIG (default: that of CC's machine, as arm-linux-gnueabihf-pkg-config of arm-linux-gnueabihf-gcc),
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
 # WITH_FOREIGN=no (do without the filters of other programs, and so without Redis; default: yes),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`),
 # CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`),
+# SEEN=/usr/bin/seen (test this program, not the one in BUILD: `make bats SEEN=/usr/bin/seen`),
 # ONLY (of these, what has this in its name: `make check TESTS=tests/cli/query.bats ONLY='empty lines'`),
 # FAIL_FAST=1 (stop at the first failure).
 
@@ -35,22 +37,32 @@ FOREIGN_CFLAGS := -DSEEN_FOREIGN
 else
 override WITH_HIREDIS := no
 endif
-WITH_HIREDIS ?= $(shell pkg-config --exists hiredis 2>/dev/null && echo yes || echo no)
-ifeq ($(WITH_HIREDIS),yes)
+# Libraries of this machine are of no use to a compiler for another one.
+PKG_CONFIG ?= $(filter %-,$(patsubst %gcc,%,$(patsubst %clang,%,$(notdir $(lastword $(CC))))))pkg-config
+known = $(shell $(PKG_CONFIG) --exists $(1) 2>/dev/null && echo yes || echo no)
 # As system headers, or their own warnings would be shown.
-HIREDIS_CFLAGS := -DSEEN_HIREDIS $(patsubst -I%,-isystem %,$(shell pkg-config --cflags hiredis))
-HIREDIS_LIBS := $(shell pkg-config --libs hiredis)
+included = $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags $(1)))
+WITH_HIREDIS ?= $(call known,hiredis)
+ifeq ($(WITH_HIREDIS),yes)
+HIREDIS_CFLAGS := -DSEEN_HIREDIS $(call included,hiredis)
+HIREDIS_LIBS := $(shell $(PKG_CONFIG) --libs hiredis)
 endif
-WITH_LIBMD ?= $(shell pkg-config --exists libmd 2>/dev/null && echo yes || echo no)
+WITH_LIBMD ?= $(call known,libmd)
 ifeq ($(WITH_LIBMD),yes)
-LIBMD_CFLAGS := -DSEEN_LIBMD $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libmd))
-LIBMD_LIBS := $(shell pkg-config --libs libmd)
+LIBMD_CFLAGS := -DSEEN_LIBMD $(call included,libmd)
+LIBMD_LIBS := $(shell $(PKG_CONFIG) --libs libmd)
 endif
-WITH_SODIUM ?= $(shell pkg-config --exists libsodium 2>/dev/null && echo yes || echo no)
+WITH_SODIUM ?= $(call known,libsodium)
 ifeq ($(WITH_SODIUM),yes)
-SODIUM_CFLAGS := -DSEEN_SODIUM $(patsubst -I%,-isystem %,$(shell pkg-config --cflags libsodium))
-SODIUM_LIBS := $(shell pkg-config --libs libsodium)
+SODIUM_CFLAGS := -DSEEN_SODIUM $(call included,libsodium)
+SODIUM_LIBS := $(shell $(PKG_CONFIG) --libs libsodium)
 endif
+# What the program is built without, shown when it is linked.
+LACKS := $(strip $(if $(filter yes,$(WITH_FOREIGN)),,'filters of other programs') \
+    $(if $(filter yes,$(WITH_HIREDIS)),,'Redis, which needs hiredis') \
+    $(if $(filter yes,$(WITH_LIBMD)),,'digests, which need libmd') \
+    $(if $(filter yes,$(WITH_SODIUM)),,'secrets, which need libsodium') \
+    $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,'$(PKG_CONFIG), which finds the libraries'))
 OPTIONAL_CFLAGS := $(FOREIGN_CFLAGS) $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
@@ -62,7 +74,7 @@ BIND_NOW := -Wl,-z,relro,-z,now
 Q := $(if $(V),,@)
 say = $(if $(V),,@echo '  $(1)	$(2)')
 # Many tests wait for servers, locks and processes, so there are more of them than processors.
-JOBS ?= $(shell expr 2 \* `nproc`)
+JOBS ?= $(shell expr 2 \* `getconf _NPROCESSORS_ONLN`)
 SUBMAKE := $(MAKE) --no-print-directory
 # The jobserver of a parallel make is shared; else the parts of a build run side by side anyway.
 PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
@@ -77,7 +89,7 @@ PARALLEL = $(SUBMAKE) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 #     computing    neither owns memory nor parses anything: not under valgrind
 #     portable     formats, hashes, kernels, readers: another machine or compiler may make them differ
 #     seeded       takes another SEED, and more CASES
-tagged = $(shell grep -lE '^[/ *\#]*tags:.* $(1)\>' /dev/null $(2))
+tagged = $(shell grep -lE '^[/ *\#]*tags:.* $(1)( |$$)' /dev/null $(2))
 
 # Without hiredis, no store in Redis can be opened (redis/servers.c), without WITH_FOREIGN no layout of another program
 # is known (foreign/list.c).
@@ -88,7 +100,8 @@ endif
 ifneq ($(WITH_FOREIGN),yes)
 ABSENT += $(filter-out %/list.c %/foreign.c,$(wildcard src/foreign/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
 endif
-SRC   := $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c))
+# Sorted, or the program would depend on the locale.
+SRC   := $(sort $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
 # All but the program itself; tests are linked with it.
 LIB   := $(filter-out $(BUILD)/seen.o,$(OBJ))
@@ -103,21 +116,25 @@ PRELOADED := $(BUILD)/power/record.so $(BUILD)/faults/inject.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
         check-compilers portable emulated interop soak nightly bench figures profile plot growth install uninstall clean tests FORCE
-# `make -j deps check` must not build before the compiler is there.
-ifneq ($(filter deps%,$(MAKECMDGOALS)),)
-.NOTPARALLEL:
-endif
-
 ## all: build the program (the default)
+ifneq ($(filter deps%,$(MAKECMDGOALS)),)
+# `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
+.NOTPARALLEL:
+all:
+	+$(Q)$(PARALLEL) all
+else
 all: $(BUILD)/seen
+endif
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): /  \1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@awk -F ': ' '/^## [a-z-]+: / { printf "  %-18s%s\n", substr($$1, 4), substr($$0, length($$1) + 3) }' \
+	    $(firstword $(MAKEFILE_LIST))
 
 $(BUILD)/seen: $(OBJ)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS) -o $@ $(OBJ) $(LIBS)
+	$(if $(LACKS),@printf '  without %s\n' $(LACKS))
 
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	$(call say,CC,$@)
@@ -182,11 +199,11 @@ tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 
 # By name, or by what changed since a revision (tests/map), or all.
 CHOSEN = $(or $(TESTS),$(if $(CHANGED),$(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
-    $(BATS) $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER))))
+    $(BATS) $(if $(SEEN),,$(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))))
 
 ## check: build and run all tests; TESTS='FILE...' ONLY='NAME' some, CHANGED=REV what a change concerns, FAIL_FAST=1
 check:
-	+$(Q)$(PARALLEL) tests
+	+$(Q)$(if $(SEEN),:,$(PARALLEL) tests)
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(CHOSEN)
 
 ## unit: only the unit tests
@@ -194,9 +211,9 @@ unit:
 	+$(Q)$(PARALLEL) $(UNIT)
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(UNIT)
 
-## bats: only the command line's tests
+## bats: only the command line's tests; SEEN=/usr/bin/seen tests that program, and builds nothing
 bats:
-	+$(Q)$(PARALLEL) all
+	+$(Q)$(if $(SEEN),:,$(PARALLEL) all)
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(BATS)
 
 ## fuzz-replay: only the replay of the corpora
@@ -320,16 +337,16 @@ BASHDIR ?= $(PREFIX)/share/bash-completion/completions
 ZSHDIR  ?= $(PREFIX)/share/zsh/site-functions
 # fish looks below /usr/local/share only where XDG_DATA_DIRS is set.
 FISHDIR ?= $(if $(filter /usr/local,$(PREFIX)),/etc/fish/completions,$(PREFIX)/share/fish/vendor_completions.d)
-# Completions go where that shell is set up; WITH_BASHCOMP=yes or =no (and so on) decides otherwise.
-WITH_BASHCOMP ?= $(if $(wildcard /usr/share/bash-completion),yes,no)
-WITH_ZSHCOMP  ?= $(if $(wildcard /usr/share/zsh),yes,no)
-WITH_FISHCOMP ?= $(if $(wildcard /usr/share/fish),yes,no)
+# Completions go where that shell is set up, or into a package; WITH_BASHCOMP=yes or =no (and so on) decides otherwise.
+WITH_BASHCOMP ?= $(if $(DESTDIR)$(wildcard /usr/share/bash-completion),yes,no)
+WITH_ZSHCOMP  ?= $(if $(DESTDIR)$(wildcard /usr/share/zsh),yes,no)
+WITH_FISHCOMP ?= $(if $(DESTDIR)$(wildcard /usr/share/fish),yes,no)
 MAN1 := $(wildcard man/*.1)
 MAN5 := $(wildcard man/*.5)
 MAN7 := $(wildcard man/*.7)
 
 # $(call put,MODE,FROM,TO): installs one file and names it.
-put = install -D -m $(1) $(2) $(3) && echo '  $(3)'
+put = install -d $(dir $(3)) && install -m $(1) $(2) $(3) && echo '  $(3)'
 # True if the part of PREFIX that exists can be written to.
 WRITABLE = d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ]; do d=$$(dirname "$$d"); done; [ -w "$$d" ]
 # zsh looks only there by itself.
@@ -360,15 +377,15 @@ ifeq ($(DESTDIR),)
 endif
 
 # Innermost first. What every system has in /usr and /usr/local stays.
-DIRECTORIES := $(MANDIR)/man1 $(MANDIR)/man5 $(MANDIR)/man7 \
-    $(foreach dir,$(BASHDIR) $(ZSHDIR) $(FISHDIR),$(DESTDIR)$(dir) $(DESTDIR)$(patsubst %/,%,$(dir $(dir)))) \
-    $(if $(filter /usr /usr/local,$(PREFIX)),,$(MANDIR) $(DESTDIR)$(PREFIX)/share $(BINDIR) $(DESTDIR)$(PREFIX))
+DIRECTORIES := $(addprefix $(PREFIX)/share/man/,man1 man5 man7) \
+    $(foreach dir,$(BASHDIR) $(ZSHDIR) $(FISHDIR),$(dir) $(patsubst %/,%,$(dir $(dir)))) \
+    $(if $(filter /usr /usr/local,$(PREFIX)),,$(PREFIX)/share/man $(PREFIX)/share $(PREFIX)/bin $(PREFIX))
 
-## uninstall: remove what install put there, and directories that are empty then
+## uninstall: remove what install put there, and directories that are empty then; below a DESTDIR all of these
 uninstall:
 	rm -f $(BINDIR)/seen $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
 	    $(DESTDIR)$(BASHDIR)/seen $(DESTDIR)$(ZSHDIR)/_seen $(DESTDIR)$(FISHDIR)/seen.fish
-	@rmdir $(DIRECTORIES) 2>/dev/null || :
+	@cd $(DESTDIR)/ && rmdir $(if $(DESTDIR),-p) $(patsubst /%,%,$(if $(DESTDIR),$(PREFIX)/bin) $(DIRECTORIES)) 2>/dev/null || :
 
 ## clean: remove what was built
 clean:

@@ -60,16 +60,30 @@ setup()
 }
 
 # present: what there is in the place that is installed into.
-present() { find usr home etc 2>/dev/null | sort; }
+present() { find . -mindepth 1 ! -path './said*' ! -name before | sort; }
 
 @test "uninstall leaves nothing behind but what was there" {
-    mkdir -p usr/bin usr/share/man usr/local/bin usr/local/share/man home/me/.local/share/fish etc
+    mkdir -p usr/bin home/me/.local/share/fish
+    touch usr/bin/other home/me/.local/share/fish/mine
     present >before
-    for prefix in /usr /usr/local /home/me/.local; do
-        "${make[@]}" install PREFIX=$prefix
-        touch home/me/.local/share/fish/mine
-        "${make[@]}" uninstall PREFIX=$prefix
-        present | grep -v /mine | diff before -
+    for prefix in /usr /usr/local /home/me/.local /opt/seen; do
+        "${make[@]}" install PREFIX=$prefix >said
+        "${make[@]}" uninstall PREFIX=$prefix >said
+        present | diff before -
+    done
+}
+
+@test "uninstall without DESTDIR leaves the folders above PREFIX, and those of the system" {
+    mkdir opt
+    for prefix in "$PWD/opt/seen" "$PWD/opt/a/seen"; do
+        "${make[@]}" DESTDIR= install PREFIX="$prefix" >said
+        "${make[@]}" DESTDIR= uninstall PREFIX="$prefix" >said
+    done
+    [ "$(find opt)" = $'opt\nopt/a' ]
+    for prefix in /usr /usr/local; do
+        "${make[@]}" -n DESTDIR= uninstall PREFIX=$prefix | grep -o 'rmdir.*' | tr ' ' '\n' >said
+        grep -qx "${prefix#/}/share/man/man1" said
+        run -1 grep -xE "${prefix#/}(/bin|/share|/share/man)?" said
     done
 }
 
@@ -95,13 +109,81 @@ present() { find usr home etc 2>/dev/null | sort; }
     [ -z "$(find . -type f -path '*zsh*')" ]
 }
 
+# would ARGUMENT...: what make would do, in one line a command.
+would() { "${make[@]}" -n "$@" | sed ':a; /\\$/ { N; s/\\\n//; ba }'; }
+
+@test "a package has the completions of all shells" {
+    "${make[@]}" install WITH_BASHCOMP= WITH_ZSHCOMP= WITH_FISHCOMP= >said
+    run -1 grep -c completions said
+    make=("${make[@]/WITH_*COMP=yes/WITH_NOTHING=}")
+    "${make[@]}" install >said
+    [ "$(grep -cE 'completions/seen$|/_seen$|seen.fish$' said)" = 3 ]
+}
+
+@test "libraries are those that PKG_CONFIG knows; what is left out for want of them is said" {
+    would BUILD="$PWD/none" PKG_CONFIG=/bin/false "$PWD/none/seen" >said
+    run -1 grep -E 'DSEEN_(HIREDIS|LIBMD|SODIUM)|-l(hiredis|md|sodium)' said
+    grep -q "without %s.* 'Redis, which needs hiredis' 'digests, which need libmd' 'secrets, which need libsodium'\$" said
+    would BUILD="$PWD/none" CC=/opt/odd-linux-gcc "$PWD/none/seen" >said
+    run -1 grep -E 'DSEEN_(HIREDIS|LIBMD|SODIUM)|-l(hiredis|md|sodium)' said
+    grep -q "'odd-linux-pkg-config, which finds the libraries'\$" said
+    cat >pkg-config <<'END'
+#!/bin/sh
+case $* in
+    '--exists libmd' | '--cflags libmd') ;;
+    '--libs libmd') echo -lmd-of-ours ;;
+    *) exit 1 ;;
+esac
+END
+    chmod +x pkg-config
+    would BUILD="$PWD/none" PKG_CONFIG="$PWD/pkg-config" "$PWD/none/seen" >said
+    grep -q -- '-DSEEN_LIBMD .* -lmd-of-ours ' said
+    run -1 grep -E 'DSEEN_(HIREDIS|SODIUM)|-l(hiredis|sodium)' said
+}
+
+@test "the program is linked in the same order in every locale" {
+    for locale in C de_DE.UTF-8 C.UTF-8; do
+        LC_ALL=$locale would BUILD="$PWD/none" "$PWD/none/seen" 2>/dev/null | grep -- "-o $PWD/none/seen " >"said.$locale"
+        diff said.C "said.$locale"
+    done
+    tr ' ' '\n' <said.C | grep '\.o$' >said
+    [ "$(wc -l <said)" -gt 100 ]
+    LC_ALL=C sort -c said
+}
+
+@test "an installed program is tested where it is" {
+    mkdir bin
+    cat >bin/seen <<'END'
+#!/bin/sh
+echo 'seen 7'
+END
+    cat >which <<'END'
+#!/bin/sh
+[ "$(seen --version)" = 'seen 7' ] && [ "$SEEN" = "$(dirname "$0")/bin/seen" ] && printf "ok 1\n1..1\n"
+END
+    chmod +x bin/seen which
+    env -u MAKEFLAGS make --no-print-directory -C "$SOURCE" check BUILD="$PWD/none" SEEN="$PWD/bin/seen" TESTS="$PWD/which" >said
+    [ "$(tail -n 1 said)" = '1 passed, 0 failed' ]
+    [ "$(ls none)" = tap ]
+    run -1 --separate-stderr env SEEN="$PWD/gone/seen" "$SOURCE/tests/run" none which
+    [ "$stderr" = 'tests/run: there is no program of this path, or it is not called seen' ]
+}
+
 @test "make deps: what the tests need only with the tests" {
-    "${make[@]}" -n deps demo | sed ':a; /\\$/ { N; s/\\\n//; ba }' >without
-    "${make[@]}" -n deps check | sed ':a; /\\$/ { N; s/\\\n//; ba }' >with
+    would deps demo >without
+    would deps check >with
     grep -q '^tests/deps gcc ' without
     run -1 grep -qE 'tests/deps.* (bats|jq|zsh) ' without
     # In one line, so that who may not install is told once.
     grep -qE '^tests/deps gcc .* bats .* jq .* zsh ' with
+}
+
+@test "make deps install, and deps demo: a make that knows the new libraries compiles side by side" {
+    for goal in install demo; do
+        env -u MAKEFLAGS make --no-print-directory -C "$SOURCE" BUILD="$PWD/none" JOBS=7 DESTDIR="$PWD" -n deps $goal |
+            grep -oE '^tests/deps|-j7 all$| -c -o ' >said
+        [ "$(head -n 3 said)" = $'tests/deps\n-j7 all\n -c -o ' ]
+    done
 }
 
 # stub NAME: a command of that name, of the lines on stdin.
