@@ -163,8 +163,12 @@ static void print_help(FILE *out)
 {
     fputs("Usage: seen COMMAND [OPTION]... [OPERAND]...\n"
           "\n"
-          "Remembers keys in a filter file of a few bits a key. Asked about a key, it says\n"
-          "\"no\" with certainty, or \"yes\" with a small, known probability of error.\n",
+          "Remembers lines (keys) in a filter file of about two bytes each. Asked about a\n"
+          "key, it says \"no\" with certainty, or \"yes\" with a small, known probability of\n"
+          "error.\n"
+          "\n"
+          "  seen dedup <log                           print each different line once\n"
+          "  seen dedup --create links.seen links.txt  print those that no run had before\n",
           out);
     for (const struct command *const *c = commands; *c != NULL; c++) {
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)

@@ -9,16 +9,13 @@
 #include "write/writer.h"
 
 const struct opt changing_opts[] = {
-    {0, "once", NULL, "count a key once, however often it is given",
+    {0, "once", NULL, "count a key once per command, however often it is given",
      FLAG(struct changing, change.once), .not_with = " each"},
-    {0, "each", NULL, "count a key as often as it is given, as is usual",
-     FLAG(struct changing, each)},
+    {0, "each", NULL, "count every occurrence of a key (the default)", FLAG(struct changing, each)},
     {0, "batch-id", "ID",
-     "do nothing if a batch of this ID has been applied before; FILTER remembers the last 128",
-     OWN},
+     "do nothing if a batch with this ID was applied before; FILTER remembers the last 128", OWN},
     {0, "memory", "BYTES",
-     "memory limit for the keys (default: 256M); the rest goes to "
-     "scratch files on disk",
+     "limit memory for the keys (default: 256M); the rest goes to scratch files on disk",
      BYTES(struct changing, memory)},
     {0, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)",
      TEXT(struct changing, tmpdir)},

@@ -18,7 +18,7 @@ struct compare {
 
 static const struct opt compare_opts[] = {
     {0, "json", NULL, "print one JSON object", FLAG(struct compare, json)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct compare, make.threads)},
     {0},
 };
@@ -87,11 +87,10 @@ const struct command cmd_compare = {
     .name = "compare",
     .synopsis = "[OPTION]... A B",
     .summary = "count the keys that two filters share",
-    .details =
-        "Prints how many keys are in A, in B, in A or B and in both, the Jaccard index (both / "
-        "A or B), and which part of each is in the other, with 95 % intervals. The numbers are "
-        "exact for counted sets that were made with --fpr 0. For other counted sets, and for Bloom "
-        "filters whose sizes fit, they are estimates. The filters are only read.",
+    .details = "Prints how many keys are in A, in B, in A or B and in both, the Jaccard index "
+               "(both / A or B), and which part of each is in the other, with 95 % intervals. The "
+               "numbers are exact for counted sets made with --fpr 0, and estimated for other "
+               "counted sets and for Bloom filters of matching sizes. A and B are only read.",
     .groups = groups,
     .operand = "FILTER",
     .least = 2,

@@ -45,52 +45,48 @@ enum { OPT_LAYOUT = 300, OPT_GENERATIONS };
 
 static const struct opt size_opts[] = {
     {'n', "capacity", "N",
-     "design for N distinct keys: 1000, 250k, 1M, 1e9 (default: the number "
-     "found)",
+     "design for N distinct keys: 1000, 250k, 1M, 1e9; default: the number found",
      AMOUNT(struct create, design.n)},
-    {'p', "fpr", "P", "false-positive rate at capacity: 0.001 (default), 1e-6, 1/1000, 0.1%", OWN},
+    {'p', "fpr", "P",
+     "false-positive rate: 0.001 (default), 1e-6, 0.1%; the promise at capacity, 1/1000 is "
+     "possible too",
+     OWN},
     {'s', "size", "BYTES",
-     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
-     "the rate, whichever is not given",
+     "file size: 512K, 64M, 2G (powers of 1024); determines the capacity or the rate, whichever is "
+     "not given",
      BYTES(struct create, design.size)},
-    {0, "compact", NULL,
-     "make an immutable filter, close to the smallest possible size, for exactly "
-     "the keys that are found",
+    {0, "compact", NULL, "smallest possible file, but no keys can be added",
      FLAG(struct create, compact), .not_with = " capacity like",
      .why = "makes a filter for exactly the keys that are found"},
     {0, "counted", NULL,
-     "make a set that counts keys and from which they can be removed; --fpr 0 keeps whole "
-     "hashes",
+     "make a set that counts keys and can remove them; --fpr 0 keeps whole hashes",
      FLAG(struct create, counted),
      .not_with = " layout compact size grow generations foldable like"},
-    {0, "once", NULL, "with --counted: count a key once, however often it is given",
-     FLAG(struct create, once), .needs = " counted", .not_with = " each", .why = "counts keys"},
-    {0, "each", NULL, "with --counted: count a key as often as it is given, as is usual",
+    {0, "once", NULL, "with --counted: count a key once per command", FLAG(struct create, once),
+     .needs = " counted", .not_with = " each", .why = "counts keys"},
+    {0, "each", NULL, "with --counted: count every occurrence (the default)",
      FLAG(struct create, each), .needs = " counted", .why = "counts keys"},
     {0, "like", "FILTER",
-     "copy capacity, rate and key preparation from FILTER, so that the two "
-     "can be merged without loss",
+     "copy capacity, rate and key preparation from FILTER; the two can be merged without loss",
      TEXT(struct create, like), .not_with = " capacity fpr size",
      .why = "takes capacity, rate and size from its FILTER"},
     {0, "from", "FILTER",
-     "read no keys, but take those of FILTER, a counted set that was made with --fpr 0",
+     "take the keys of FILTER, a counted set made with --fpr 0, instead of reading any",
      TEXT(struct create, from),
      .not_with = " key KEYFILE files0-from empty null field header crlf skip-bad no-gzip",
      .why = "takes the keys of its FILTER"},
     {OPT_LAYOUT, "layout", "SPEC",
-     "make the filter that another program would: NAME[:PARAM=VALUE,...]; seen-layouts(7) has the "
-     "names",
+     "make a filter in another program's format: guava, redisson, gozero, redisbloom, php or dcso; "
+     "NAME[:PARAM=VALUE,...], see seen-layouts(7)",
      OWN, .not_with = " secret compact size grow generations foldable like",
      .why = "makes what the other program would"},
-    {0, "fixed", NULL,
-     "make a filter that does not grow: keys beyond its capacity are refused (--size implies it)",
+    {0, "fixed", NULL, "do not grow: refuse keys beyond the capacity; --size implies it",
      FLAG(struct create, fixed), .not_with = " grow compact counted layout generations like"},
-    {0, "grow", NULL, "make a filter that gets another layer when it is full (the default)",
+    {0, "grow", NULL, "add a layer whenever the filter is full (the default)",
      FLAG(struct create, grow), .not_with = " compact size like"},
     {OPT_GENERATIONS, "generations", "G",
-     "make a filter that forgets: the capacity is divided among G generations, "
-     "and 'seen rotate' empties the oldest",
-     OWN, .needs = " capacity", .not_with = " grow compact size like foldable"},
+     "forget old keys: G generations of N/G keys each; 'seen rotate' empties the oldest", OWN,
+     .needs = " capacity", .not_with = " grow compact size like foldable"},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
@@ -103,31 +99,27 @@ static const struct opt size_opts[] = {
 };
 
 static const struct opt file_opts[] = {
-    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct create, make.replace)},
-    {0, "min-keys", "N", "fail, and replace nothing, with fewer than N distinct keys",
+    {0, "force", NULL, "replace an existing FILTER atomically", FLAG(struct create, make.replace)},
+    {0, "min-keys", "N", "fail, replacing nothing, below N distinct keys",
      COUNT(struct create, min_keys)},
     {0, "min-ratio", "R",
-     "fail, and replace nothing, with fewer distinct keys than R "
-     "times those in the old FILTER",
+     "fail, replacing nothing, below R times the distinct keys of the old FILTER",
      RATIO(struct create, min_ratio), .needs = " force", .why = "is for the replacement of a file"},
     {0, "memory", "BYTES",
-     "memory limit besides the filter itself (default: 256M); the "
-     "rest goes to scratch files on disk",
+     "limit working memory, apart from the filter itself (default: 256M); the rest goes to scratch "
+     "files on disk",
      BYTES(struct create, memory)},
     {0, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)",
      TEXT(struct create, tmpdir)},
-    {0, "new-secret", NULL,
-     "make the file of --secret if there is none, of random "
-     "bytes",
+    {0, "new-secret", NULL, "make the file of --secret from random bytes if it does not exist",
      FLAG(struct create, new_secret), .not_with = " like from dry-run",
      .why = "makes the file of --secret"},
-    {0, "dry-run", NULL, "print what would be made, as plan does; write nothing",
+    {0, "dry-run", NULL, "print what would be made, as 'seen plan' does; write nothing",
      FLAG(struct create, dry_run)},
     {0, "reproducible", NULL,
-     "omit the times and the random file id: the same "
-     "records and options give the same bytes",
+     "leave out times and the random file id; the same records and options give the same bytes",
      FLAG(struct create, reproducible)},
-    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct create, json)},
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct create, json)},
     {0},
 };
 
@@ -678,14 +670,14 @@ const struct command cmd_create = {
     .name = "create",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "make a filter from keys",
-    .details =
-        "Reads keys, one a line, from the KEYFILEs or standard input, and makes FILTER, sized "
-        "for as many distinct keys as there are. FILTER appears when it is complete and on "
-        "disk, or not at all.",
+    .details = "Reads keys, one a line, from the KEYFILEs or standard input, and makes FILTER, "
+               "sized for the distinct keys that are found. FILTER appears when it is complete and "
+               "on disk, or not at all.",
     .groups = groups,
-    .everyday = " capacity fpr size compact layout fixed generations empty key null"
-                " delimiter field input-digests secret trim ignore-case digest force"
-                " min-ratio json ",
+    .everyday =
+        " capacity fpr size compact counted once each layout fixed generations empty key null"
+        " delimiter field header input-digests secret trim ignore-case digest force"
+        " min-keys min-ratio json ",
     .hints = hints,
     .operand = "FILTER",
     .least = 1,

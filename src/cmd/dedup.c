@@ -37,32 +37,34 @@ static const struct opt dedup_output_opts[] = {
      "print nothing; the exit status is 0 if a record would be printed, 1 if none",
      FLAG(struct dedup, quiet)},
     {0, "annotate", NULL,
-     "print every record after a sign and a TAB: + (new), - (known), or ? if --skip-bad skips it",
+     "print each record with + or - and a TAB before it, for coprocesses; + new, - known, ? "
+     "skipped by --skip-bad",
      FLAG(struct dedup, annotate), .not_with = " invert-match count quiet",
      .why = "prints every record"},
-    {0, "dry-run", NULL, "print new records, and add nothing to FILTER",
+    {0, "dry-run", NULL, "print new records, but add nothing to FILTER",
      FLAG(struct dedup, dry_run), .needs = " FILTER"},
     {0, "verbose", NULL,
-     "say on stderr how many keys were new, and how many new ones were probably taken for known",
+     "report on stderr how many keys were new; and how many new keys were probably mistaken for "
+     "known ones",
      FLAG(struct dedup, verbose)},
     {0},
 };
 
 static const struct opt known_opts[] = {
-    {300, "also", "OTHER",
-     "take the keys in this filter for known too (repeatable); it is only read", REPEATED},
+    {300, "also", "OTHER", "a key in this filter is known too (repeatable); it is only read",
+     REPEATED},
     {0},
 };
 
 static const struct opt filter_opts[] = {
-    {0, "create", NULL, "make FILTER if there is none; a file grows when it is full",
+    {0, "create", NULL, "make FILTER if it does not exist; a file grows when it is full",
      FLAG(struct dedup, adding.create), .needs = " FILTER"},
     {'n', "capacity", "N", "make FILTER for N distinct keys",
      AMOUNT(struct dedup, adding.design.n)},
     {'p', "fpr", "P",
-     "make FILTER with this false-positive rate (default: 0.001; without FILTER, 1e-9)",
+     "make FILTER with this false-positive rate; default: 0.001, without FILTER 1e-9",
      FPR(struct dedup, adding.design.p)},
-    {0, "fixed", NULL, "make a FILTER that does not grow, of that --capacity",
+    {0, "fixed", NULL, "make a FILTER of that --capacity that does not grow",
      FLAG(struct dedup, adding.design.fixed), .needs = " create", .not_with = " URI generations",
      .why = "is for a file that is made"},
     {301, "generations", "G",
@@ -73,12 +75,12 @@ static const struct opt filter_opts[] = {
      "unless FILTER grows)",
      FPR(struct dedup, adding.options.max_fpr), .needs = " FILTER"},
     {0, "rotate-at-capacity", NULL,
-     "rotate a filter with generations whenever the newest generation is full",
+     "with --generations: rotate whenever the newest generation is full",
      FLAG(struct dedup, adding.options.rotate), .needs = " FILTER"},
     {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
      AMOUNT(struct dedup, adding.sync_every), .needs = " FILTER"},
     {0, "no-sync", NULL,
-     "do not wait for the disk: faster, but keys may be lost if the machine crashes",
+     "do not wait for the disk; faster, but keys may be lost if the machine crashes",
      FLAG(struct dedup, adding.no_sync), .needs = " FILTER"},
     {0},
 };
@@ -575,7 +577,7 @@ const struct command cmd_dedup = {
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory.",
     .groups = groups,
     .everyday = " invert-match count quiet annotate dry-run verbose also create"
-                " capacity fpr rotate-at-capacity key null delimiter field skip-bad"
+                " capacity fpr key null delimiter field skip-bad"
                 " secret ",
     .hints = hints,
     .operand = "FILTER",

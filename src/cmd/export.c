@@ -30,11 +30,11 @@ struct export
 };
 
 static const struct opt export_opts[] = {
-    {'o', "output", "FOREIGN", "the file to make, or an address in Redis; - is standard output",
+    {'o', "output", "FOREIGN", "the file to make, an address in Redis, or - for standard output",
      TEXT(struct export, out)},
-    {0, "pad", NULL, "write the zero bytes at the end of a bitmap too", FLAG(struct export, pad),
+    {0, "pad", NULL, "also write the zero bytes at the end of a bitmap", FLAG(struct export, pad),
      .not_with = " URI", .why = "is for files"},
-    {0, "force", NULL, "replace an existing FOREIGN, atomically", FLAG(struct export, force),
+    {0, "force", NULL, "replace an existing FOREIGN atomically", FLAG(struct export, force),
      .not_with = " URI", .why = "is for files"},
     {0},
 };
@@ -43,7 +43,7 @@ static const struct opt push_opts[] = {
     {0, "merge", NULL, "add the filter's keys to those that are there",
      FLAG(struct export, push.merge), .needs = " URI"},
     {0, "expire", "SECONDS",
-     "how long the filter is to live (default: as long as the one that is there)",
+     "let the filter expire after SECONDS (default: as the one that is there)",
      AMOUNT(struct export, push.expire), .needs = " URI"},
     {0},
 };
@@ -193,9 +193,9 @@ const struct command cmd_export = {
     .synopsis = "[OPTION]... FILTER -o FOREIGN",
     .summary = "write a filter in the format of another program",
     .details =
-        "Writes FILTER as the program that its layout is named after writes it. FILTER was made by "
-        "'seen import', or by 'seen create --layout'. At an address in Redis, redis://HOST/KEY or "
-        "redis+unix:///SOCKET?key=KEY, it takes the place of what is there in one step.",
+        "Writes FILTER in the format of the program that its layout is named after. FILTER was "
+        "made by 'seen import', or by 'seen create --layout'. At an address in Redis, "
+        "redis://HOST/KEY or redis+unix:///SOCKET?key=KEY, it replaces what is there in one step.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

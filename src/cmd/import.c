@@ -284,19 +284,19 @@ struct import {
 
 static const struct opt import_opts[] = {
     {0, "layout", "SPEC",
-     "what FOREIGN is: NAME[:PARAM=VALUE,...], or 'auto' to tell it by its content; "
-     "seen-layouts(7) describes the layouts",
+     "the format of FOREIGN: NAME[:PARAM=VALUE,...], or 'auto' to recognise it by its content; "
+     "seen-layouts(7) describes the formats",
      TEXT(struct import, layout), .not_with = " URI", .why = FOR_FILES},
     {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, make.out)},
     {'n', "capacity", "N", "the number of keys that FOREIGN was made for", AMOUNT(struct import, n),
      .not_with = " URI", .why = FOR_FILES},
     {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
      .not_with = " URI", .why = FOR_FILES},
-    {0, "force", NULL, "replace an existing FILTER, atomically", FLAG(struct import, make.replace)},
-    {0, "reproducible", NULL, "omit the times and the random file id",
+    {0, "force", NULL, "replace an existing FILTER atomically", FLAG(struct import, make.replace)},
+    {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct import, make.reproducible)},
-    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct import, make.prints)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct import, make.prints)},
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct import, make.threads)},
     {0},
 };
@@ -448,7 +448,7 @@ const struct command cmd_import = {
     .summary = "make a filter file from a filter of another program",
     .details =
         "Reads FOREIGN, a Bloom filter as another program stores it, and makes the filter file "
-        "FILTER. The bits stay the same: query and add do what the other program does, and 'seen "
+        "FILTER. The bits stay the same: query and add work as in the other program, and 'seen "
         "export' writes the filter back for it. FOREIGN is a file, or an address in Redis: "
         "redis://HOST/KEY?layout=SPEC or redis+unix:///SOCKET?key=KEY&layout=SPEC.",
     .groups = groups,

@@ -18,42 +18,42 @@
 
 const struct opt keyopt_opts[] = {
     {'k', "key", "KEY",
-     "take this key instead of reading key files (repeatable); other users can "
-     "see command lines, so give secret keys on standard input",
+     "use this key and read no key files (repeatable); other users can see command lines, so give "
+     "secret keys on standard input",
      REPEATED, .not_with = " KEYFILE", .why = "gives the keys"},
     {0, "files0-from", "FILE",
-     "read the key files whose names are in this file, each ended with NUL, as by find -print0",
+     "read the names of the key files from FILE, each ended with NUL, as by find -print0",
      TEXT(struct keyopt, files0), .not_with = " KEYFILE key", .why = "names the key files"},
-    {'0', "null", NULL, "records end with a NUL byte instead of a newline, on output too", OWN},
+    {'0', "null", NULL, "records end with NUL, not newline; on output too", OWN},
     {'z', "null-data", NULL, NULL, ALIAS('0')},
-    {'d', "delimiter", "C", "fields of -f end with this one byte (default: TAB)", OWN,
+    {'d', "delimiter", "C",
+     "field separator for -f, one byte (default TAB); quotes of CSV are not understood", OWN,
      .needs = " field", .not_with = " whitespace", .why = "is for fields"},
-    {'w', "whitespace", NULL,
-     "with -f: runs of blanks and tabs part fields, and those around the record do not count",
+    {'w', "whitespace", NULL, "fields for -f are separated by runs of blanks and tabs, as in awk",
      FLAG(struct keyopt, rule.whitespace), .needs = " field", .why = "is for fields"},
     {'f', "field", "N[,N]...",
-     "the key is field N of the record, the first is 1, the last is -1; of several, in this order, "
-     "with the delimiter between them, or a blank with -w; 2-4 is 2,3,4",
+     "the key is field N, the first is 1, the last is -1; of several fields, the key is all of "
+     "them in this order, with the delimiter between them (a blank with -w); 2-4 is 2,3,4",
      OWN, .not_with = " key", FOR_KEY_FILES},
     {0, "header", "N",
-     "the first N records of each file are no keys; where records are printed, those of the first "
-     "file are printed as they are",
+     "skip the first N records of each file; where records are printed, those of the first file "
+     "are printed too",
      COUNT(struct keyopt, header), .not_with = " key", FOR_KEY_FILES},
-    {0, "crlf", NULL, "drop one CR before each newline", FLAG(struct keyopt, rule.crlf)},
+    {0, "crlf", NULL, "remove one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "input-digests", NULL,
-     "the key is its digest already, in hexadecimal digits; for filters of digests",
+     "input lines are digests already (hex); for a filter made with --digest",
      FLAG(struct keyopt, rule.digested)},
     {0, "skip-bad", NULL,
-     "skip and count records that have no key: the field is missing, is not hexadecimal, or is not "
-     "what the filter takes",
+     "skip and count records without a valid key; the field is missing, is not hex, or is not what "
+     "the filter takes",
      FLAG(struct keyopt, rule.skip_bad)},
     {0, "secret", "FILE",
-     "use the secret in this file, with which FILTER was or will be made; SEEN_SECRET can name the "
-     "file instead",
+     "use the secret in FILE, the one that FILTER was (or will be) made with; SEEN_SECRET can name "
+     "the file instead",
      TEXT(struct keyopt, secret_path)},
     {0, "no-gzip", NULL, "take input as it is, even if it looks compressed or binary",
      FLAG(struct keyopt, no_gzip), .not_with = " key", FOR_KEY_FILES},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct keyopt, threads)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct keyopt, progress)},
@@ -61,14 +61,14 @@ const struct opt keyopt_opts[] = {
 };
 
 const struct opt keyopt_prep_opts[] = {
-    {0, "trim", NULL, "drop blanks and tabs around the key",
+    {0, "trim", NULL, "remove blanks and tabs around the key",
      BIT(struct keyopt, rule.prep, PREP_TRIM)},
     {'i', "ignore-case", NULL, "fold ASCII letters to lower case",
      BIT(struct keyopt, rule.prep, PREP_FOLD)},
     {'x', "hex", NULL, "decode the key from hexadecimal digits",
      BIT(struct keyopt, rule.prep, PREP_HEX)},
-    {300, "digest", "DIGEST", "take the digest of the key in its place: sha1, sha256, md5 or ntlm",
-     OWN, .not_with = " hex",
+    {300, "digest", "DIGEST", "store each key's digest: sha1, sha256, md5 or ntlm", OWN,
+     .not_with = " hex",
      .why = "is for keys that are not digests yet (--input-digests: they are, in hexadecimal)"},
     {0},
 };

@@ -31,14 +31,14 @@ struct merge {
 static const struct opt merge_opts[] = {
     {0, "intersect", NULL, "keep only keys that are in every FILTER", FLAG(struct merge, intersect),
      .not_with = " max distinct subtract except"},
-    {0, "max", NULL, "of counted sets, give a key its largest count (default: the sum)",
+    {0, "max", NULL, "counted sets: give each key its largest count (default: the sum)",
      FLAG(struct merge, max), .not_with = " distinct subtract except"},
-    {0, "distinct", NULL, "of counted sets, give every key the count 1",
-     FLAG(struct merge, distinct), .not_with = " subtract except"},
+    {0, "distinct", NULL, "counted sets: give each key the count 1", FLAG(struct merge, distinct),
+     .not_with = " subtract except"},
     {0, "subtract", NULL,
-     "of counted sets, keep what the first holds more often than all others together",
+     "counted sets: keep what the first holds more often than all others together",
      FLAG(struct merge, subtract), .not_with = " except"},
-    {0, "except", NULL, "of counted sets, keep the keys of the first that no other has",
+    {0, "except", NULL, "counted sets: keep the keys of the first that no other has",
      FLAG(struct merge, except)},
     {0},
 };
@@ -46,18 +46,17 @@ static const struct opt merge_opts[] = {
 static const struct opt result_opts[] = {
     {'o', "output", "OUT", "the file to make", TEXT(struct result_options, out)},
     {0, "max-fpr", "P",
-     "accept a current false-positive rate of up to P (default: the sum "
-     "of the inputs' design rates)",
+     "accept a current false-positive rate of up to P (default: the sum of the inputs' design "
+     "rates)",
      FPR(struct result_options, max_fpr)},
     {0, "force", NULL, "replace an existing OUT, and accept any false-positive rate",
      FLAG(struct result_options, force)},
-    {0, "reproducible", NULL, "omit the times and the random file id",
+    {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct result_options, reproducible)},
-    {0, "verbose", NULL, "say on stderr what was made, and its false-positive rate",
+    {0, "verbose", NULL, "report on stderr what was made, and its false-positive rate",
      FLAG(struct result_options, verbose)},
-    {0, "json", NULL, "print a summary of what was made as JSON",
-     FLAG(struct result_options, json)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct result_options, json)},
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct result_options, threads)},
     {0},
 };
@@ -450,12 +449,10 @@ const struct command cmd_merge = {
     .name = "merge",
     .synopsis = "[OPTION]... -o OUT FILTER...",
     .summary = "make the union, intersection or difference of filters",
-    .details =
-        "Makes OUT, which has every key of every FILTER. Filters whose sizes fit each other (the "
-        "same number of probes, and one a multiple of the other) become one, exactly; others, and "
-        "those that would make it too full, become layers of one file. Of counted sets, the counts "
-        "are added. The filters are only "
-        "read.",
+    .details = "Makes OUT with every key of every FILTER. Filters of matching sizes (the same "
+               "number of probes, and one size a multiple of the other) are combined exactly; "
+               "others, and those that would make it too full, become layers of one file. The "
+               "counts of counted sets are added. The FILTERs are only read.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -593,16 +593,11 @@ static size_t help_column(void)
 /* Room for a clause; a longer one is cut. */
 enum { CLAUSE = 200 };
 
-/* Copies what an option does, without what follows behind ";", ":" or "(". */
+/* Copies what an option does, up to ";". */
 static const char *first_clause(const char *help, char out[static CLAUSE])
 {
-    static const char *const ends[] = {"; ", ": ", " ("};
-    size_t len = strlen(help);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const char *end = strstr(help, ends[i]);
-        len = end != NULL && (size_t)(end - help) < len ? (size_t)(end - help) : len;
-    }
-    snprintf(out, CLAUSE, "%.*s", (int)len, help);
+    const char *end = strstr(help, "; ");
+    snprintf(out, CLAUSE, "%.*s", end != NULL ? (int)(end - help) : CLAUSE, help);
     return out;
 }
 

@@ -147,11 +147,10 @@ static void print_kinds(const struct plan *plan, const struct report *r, FILE *o
     fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
             num_show_fpr(p, plan->p));
     report_table(r, "kinds", widths, out);
-    fprintf(
-        out,
-        "\nThe least possible is %.2f bits/key. Cache lines are the most that one query touches,"
-        "\nk the bits that it compares. CPU time to build is about what it took on one machine.",
-        bound(plan));
+    fprintf(out,
+            "\nTheoretical minimum: %.2f bits/key. 'cache lines': the most that one query touches."
+            "\n'k': the bits that it tests. 'CPU time': about what building took on one machine.",
+            bound(plan));
     print_maker(plan, kind_usual(), "", plan->grows ? ", which grows when it is full" : "", out);
     print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
     print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
@@ -257,26 +256,25 @@ struct wishes {
 enum { OPT_GENERATIONS = 301 };
 
 static const struct opt plan_opts[] = {
-    {'n', "capacity", "N", "distinct keys to design for: 1000, 250k, 1e9", OWN},
+    {'n', "capacity", "N", "design for N distinct keys: 1000, 250k, 1M, 1e9", OWN},
     {'p', "fpr", "P",
-     "probability that an absent key is taken for present: 0.001 (default), 1e-6, "
-     "1/1000, 0.1%; 0: whole hashes, in a counted set",
+     "false-positive rate: 0.001 (default), 1e-6, 1/1000, 0.1%; 0 is a counted set of whole hashes",
      OWN},
     {'s', "size", "BYTES",
-     "file size, 512K, 64M, 2G (powers of 1024); determines the capacity or "
-     "the rate, whichever is not given",
+     "file size: 512K, 64M, 2G (powers of 1024); determines the capacity or the rate, whichever is "
+     "not given",
      BYTES(struct wishes, plan.size)},
     {300, "layout", "SPEC",
-     "show also the filter that another program would make: NAME[:PARAM=VALUE,...], or 'all' of "
-     "them; seen-layouts(7) has the names",
+     "show also what another program would make: NAME[:PARAM=VALUE,...], or 'all'; seen-layouts(7) "
+     "has the names",
      OWN, .not_with = " size", .why = "takes a capacity"},
     {0, "fixed", NULL, "show a filter that does not grow (--size implies it)",
      FLAG(struct wishes, fixed), .not_with = " grow generations"},
     {0, "grow", NULL, "show a filter that grows (the default); without --capacity, its first layer",
      FLAG(struct wishes, grow), .not_with = " size layout"},
     {OPT_GENERATIONS, "generations", "G",
-     "show a filter that forgets the oldest of G generations; --capacity is that of all", OWN,
-     .needs = " capacity", .not_with = " grow size layout"},
+     "show a filter that forgets the oldest of G generations; --capacity is that of all together",
+     OWN, .needs = " capacity", .not_with = " grow size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };
@@ -378,10 +376,9 @@ const struct command cmd_plan = {
     .name = "plan",
     .synopsis = "[OPTION]...",
     .summary = "show sizes and costs without writing anything",
-    .details =
-        "Prints what a filter for N distinct keys at false positive rate P takes: the size of "
-        "its file, bits per key, the number of probes k, the cache lines that a query touches "
-        "and the memory to build it. Nothing is read or written.",
+    .details = "Prints what a filter for N distinct keys at false-positive rate P takes: the size "
+               "of its file, bits per key, the number of probes k, the cache lines that a query "
+               "touches and the memory to build it. Nothing is read or written.",
     .groups = plan_groups,
     .operand = "",
     .run = run,

@@ -11,13 +11,13 @@ struct remove {
 
 static const struct opt remove_opts[] = {
     {0, "skip-absent", NULL,
-     "skip keys that are not in FILTER, and say on stderr how many; by default the first of them "
-     "is an error, and nothing is removed",
+     "skip keys that are not in FILTER, and report on stderr how many; without it, the first of "
+     "them is an error, and nothing is removed",
      FLAG(struct remove, changing.change.skip_absent)},
     {0, "no-sync", NULL,
-     "do not wait for the disk at the end: if the machine crashes, FILTER may be as before",
+     "do not wait for the disk; if the machine crashes, FILTER may be as before",
      FLAG(struct remove, changing.change.no_sync)},
-    {0, "verbose", NULL, "say on stderr how many keys are gone",
+    {0, "verbose", NULL, "report on stderr how many keys were removed entirely",
      FLAG(struct remove, changing.verbose)},
     {0},
 };
@@ -61,10 +61,9 @@ const struct command cmd_remove = {
     .name = "remove",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "take keys out of a counted set",
-    .details =
-        "Reads keys, one a line, from the KEYFILEs or standard input, and removes them from "
-        "FILTER, which 'seen create --counted' made, as often as they are given. If one of them "
-        "is not there, none is removed. A new file takes the place of FILTER.",
+    .details = "Reads keys, one a line, from the KEYFILEs or standard input, and removes them from "
+               "FILTER, a set made with 'seen create --counted', as often as they are given. If "
+               "one of them is not in FILTER, none is removed. A new file replaces FILTER.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

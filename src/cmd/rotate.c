@@ -14,9 +14,9 @@ struct options {
 };
 
 static const struct opt rotate_opts[] = {
-    {0, "verbose", NULL, "say on stderr about how many keys the generation had",
+    {0, "verbose", NULL, "report on stderr about how many keys the generation had",
      FLAG(struct options, verbose)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct options, threads)},
     {0},
 };

@@ -17,19 +17,19 @@ struct shrink {
 };
 
 static const struct opt shrink_opts[] = {
-    {'o', "output", "OUT", "the file to make (default: FILTER itself is replaced)",
+    {'o', "output", "OUT", "the file to make (default: replace FILTER itself)",
      TEXT(struct shrink, make.out)},
     {'p', "fpr", "P",
      "largest false-positive rate with the present keys (default: FILTER's design rate); a compact "
-     "filter gets smaller only at a higher one",
+     "filter gets smaller only at a higher rate",
      FPR(struct shrink, p)},
     {0, "force", NULL, "replace an existing OUT", FLAG(struct shrink, force)},
-    {0, "reproducible", NULL, "omit the times and the random file id",
+    {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct shrink, make.reproducible)},
-    {0, "verbose", NULL, "say on stderr the sizes and the new false-positive rate",
+    {0, "verbose", NULL, "report on stderr the sizes and the new false-positive rate",
      FLAG(struct shrink, verbose)},
-    {0, "json", NULL, "print a summary of what was made as JSON", FLAG(struct shrink, json)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct shrink, json)},
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct shrink, make.threads)},
     {0},
 };
@@ -90,11 +90,10 @@ const struct command cmd_shrink = {
     .synopsis = "[OPTION]... [-o OUT] FILTER",
     .summary = "make a filter smaller without the keys",
     .details =
-        "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, into the "
-        "fewest pages with which its keys keep the false-positive rate: the result is, bit for "
-        "bit, what adding them to a filter of that size would have made. --foldable in 'seen "
-        "create' gives sizes that fold well. Of a compact filter or a counted set, drops the bits "
-        "of fingerprints that the rate P does not need.",
+        "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, to the smallest "
+        "size that keeps the false-positive rate. The result equals a filter that was made at that "
+        "size. 'seen create --foldable' makes sizes that fold well. A compact filter or a counted "
+        "set gets shorter fingerprints, as far as --fpr P allows.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

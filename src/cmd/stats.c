@@ -26,15 +26,13 @@ struct stats {
 };
 
 static const struct opt own_opts[] = {
-    {0, "all", NULL, "print everything that is known of each filter", FLAG(struct stats, all)},
-    {0, "json", NULL, "print one JSON object for each filter, each on a line",
-     FLAG(struct stats, json)},
-    {0, "prometheus", NULL,
-     "print metrics in the text format of Prometheus, for its textfile collector",
+    {0, "all", NULL, "print everything that is known about each filter", FLAG(struct stats, all)},
+    {0, "json", NULL, "print one line of JSON for each filter", FLAG(struct stats, json)},
+    {0, "prometheus", NULL, "print metrics for the textfile collector of Prometheus",
      FLAG(struct stats, prometheus), .not_with = " json"},
     {0, "secret", "FILE", "check that FILTER was made with this secret",
      TEXT(struct stats, keyopt.secret_path)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct stats, keyopt.threads)},
     {0},
 };
@@ -526,12 +524,10 @@ const struct command cmd_stats = {
     .synopsis = "[OPTION]... FILTER...",
     .summary = "report the contents and false-positive rate of a filter",
     .details =
-        "Prints what a filter is, the number of distinct keys in it, estimated from its bits, how "
-        "full it is, and its false-positive rate; with --all, everything. The design FPR was "
-        "promised at design capacity, and the current "
-        "FPR is computed from the present bits. Each figure is marked exact, estimated (with a 95 "
-        "% interval in "
-        "parentheses), or recorded in the file when it happened.",
+        "Prints the kind of a filter, its number of distinct keys, how full it is and its "
+        "false-positive rate; with --all, everything. Design FPR: the rate that was asked for. "
+        "Current FPR: the rate as it is now, computed from the bits. Each figure is marked exact, "
+        "estimated (with a 95 % interval in parentheses) or recorded (stored in the file).",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -18,11 +18,9 @@ struct verify {
 
 static const struct opt verify_opts[] = {
     {0, "repair", NULL,
-     "after a crash of the machine or a failed sync while keys were added: make a sound file of "
-     "the "
-     "bits that are there",
+     "make a sound file of the bits that are there, after a crash of the machine or a failed sync",
      FLAG(struct verify, repair)},
-    {'j', "threads", "N", "use N threads (default: the CPUs this process may use)",
+    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct verify, threads)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct verify, progress)},

@@ -73,6 +73,14 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     done
 }
 
+@test "help of create has the options that people look for, and all names of layouts and digests" {
+    seen help create >some
+    for word in --counted --once --each --min-keys sha1 sha256 md5 ntlm \
+        $(seen help --layouts | cut -f 1 | grep -v :); do
+        grep -qwe "$word" some || { echo "$word"; false; }
+    done
+}
+
 @test "help has each command once, in parts that the manual page has too" {
     seen --help >help
     [ "$(sed -nE 's/^  ([a-z]+)  .*/\1/p' help | xargs)" = "${commands[*]}" ]

@@ -37,7 +37,7 @@ END
     [[ ${lines[3]} =~ ^compact\ +([0-9.]+)\ MiB\ +([0-9.]+)\ +7\ .*\ no$ ]]
     [ "${BASH_REMATCH[2]}" = "$(row compact '.bits_per_key * 100 | round / 100' -n 5M -p 1%)" ]
     [[ ${lines[4]} =~ ^counted\ .*\ yes$ ]]
-    [[ ${lines[5]} == The\ least\ * ]]
+    [[ ${lines[5]} == Theoretical\ minimum:\ * ]]
 }
 
 @test "the text speaks of compact only where it is in the table" {
