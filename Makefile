@@ -20,6 +20,12 @@ override PREFIX := $(patsubst ~/%,$(HOME)/%,$(PREFIX))
 export ONLY FAIL_FAST
 CFLAGS  ?= -O2 -g
 VERSION := 0.1.0
+# Of the sources: in a tarball, git archive has written it into that file. "-dirty" if they were changed since.
+REVISION := $(filter-out $$Format%,$(shell cut -c 1-12 tests/package/revision))
+ifeq ($(REVISION),)
+REVISION := $(if $(wildcard .git),$(shell git rev-parse --short=12 HEAD 2>/dev/null)$(if \
+    $(shell git --no-optional-locks status --porcelain -uno 2>/dev/null),-dirty))
+endif
 
 # i386: without SSE2, doubles are computed with digits that they do not have, and files would differ.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
@@ -115,7 +121,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/power/record.so $(BUILD)/faults/inject.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -139,7 +145,7 @@ $(BUILD)/seen: $(OBJ)
 $(BUILD)/%.o: src/%.c $(BUILD)/flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter $(BUILD)/seen.o,$@),$(NAME_REVISION)) -MMD -MP -c -o $@ $<
 
 # Made with q, not r: files of two folders may have one name.
 $(BUILD)/libseen.a: $(LIB)
@@ -165,10 +171,18 @@ $(BUILD)/%.so: tests/%.c $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $< -ldl
 
+# $(call keep,TEXT): writes it into the target, unless it is there already.
+keep = mkdir -p $(@D) && { echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@; }
+
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE
-	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS)' | cmp -s - $@ || echo '$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS)' >$@
+	$(Q)$(call keep,$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS))
+
+# `seen --version` alone names the revision.
+NAME_REVISION := -DSEEN_REVISION='"$(or $(REVISION),unknown)"'
+$(BUILD)/seen.o: $(BUILD)/revision
+$(BUILD)/revision: FORCE
+	$(Q)$(call keep,$(REVISION))
 
 ## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
 TESTING := check unit bats fuzz-replay asan tsan
@@ -328,6 +342,17 @@ figures: plot
 growth:
 	+$(Q)$(PARALLEL) all
 	$(Q)python3 tests/bench/growth.py $(BUILD) >$(BUILD)/growth.svg
+
+# ---- packages
+
+## dist: the sources of the last commit as a tarball: always the same bytes
+DIST := $(BUILD)/dist/seen-$(VERSION).tar
+dist:
+	$(Q)mkdir -p $(BUILD)/dist
+	$(if $(findstring dirty,$(REVISION)),@echo 'make dist: what is not committed is left out')
+	$(Q)git -c tar.umask=0022 -c core.autocrlf=false archive --format=tar --prefix=seen-$(VERSION)/ -o $(DIST) HEAD
+	$(Q)gzip -9nf $(DIST)
+	$(call say,TAR,$(DIST).gz)
 
 # ---- installation
 

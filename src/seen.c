@@ -198,21 +198,24 @@ static void print_version(void)
 {
     const char *hiredis = hiredis_version(), *sodium = secret_sodium_version();
     printf("seen %s\n"
+           "revision: %s\n"
            "license: MIT\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
            "Redis: %s%s\n"
            "digests: %s\n"
            "secrets: %s%s\n"
+           "filters of other programs: %s\n"
            "splitting records: %s\n"
            "hashing: %s\n",
-           SEEN_VERSION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE, zlibVersion(),
-           hiredis != NULL ? "hiredis " : "not available (built without hiredis)",
+           SEEN_VERSION, SEEN_REVISION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE,
+           zlibVersion(), hiredis != NULL ? "hiredis " : "not available (built without hiredis)",
            hiredis != NULL ? hiredis : "",
            digest_missing() == NULL ? "libmd" : "not available (built without libmd)",
            sodium != NULL ? "libsodium " : "not available (built without libsodium)",
-           sodium != NULL ? sodium : "", variant_in_use(&split_variants)->name,
-           variant_in_use(&xxh3_variants)->name);
+           sodium != NULL ? sodium : "",
+           layout_number_of(0) != NULL ? "yes" : "not available (built without them)",
+           variant_in_use(&split_variants)->name, variant_in_use(&xxh3_variants)->name);
     const struct kind *kind;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
         if (kind->variants != NULL)
@@ -249,8 +252,7 @@ static void list_layouts(void)
 }
 
 /* seen help [COMMAND [--all]]; for completion scripts: seen help --commands, seen help --layouts,
- * seen help
- * --options COMMAND. */
+ * seen help --options COMMAND. */
 static int run_help(int argc, char **argv)
 {
     bool options = argc > 1 && strcmp(argv[1], "--options") == 0;

@@ -118,7 +118,7 @@ static const struct opt file_opts[] = {
      FLAG(struct create, dry_run)},
     {0, "reproducible", NULL,
      "leave out times and the random file id; the same records and options give the same bytes",
-     FLAG(struct create, reproducible)},
+     FLAG(struct create, reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct create, json)},
     {0},
 };

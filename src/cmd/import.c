@@ -294,7 +294,7 @@ static const struct opt import_opts[] = {
      .not_with = " URI", .why = FOR_FILES},
     {0, "force", NULL, "replace an existing FILTER atomically", FLAG(struct import, make.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct import, make.reproducible)},
+     FLAG(struct import, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct import, make.prints)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      THREADS(struct import, make.threads)},

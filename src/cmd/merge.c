@@ -52,7 +52,7 @@ static const struct opt result_opts[] = {
     {0, "force", NULL, "replace an existing OUT, and accept any false-positive rate",
      FLAG(struct result_options, force)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct result_options, reproducible)},
+     FLAG(struct result_options, reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "verbose", NULL, "report on stderr what was made, and its false-positive rate",
      FLAG(struct result_options, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct result_options, json)},

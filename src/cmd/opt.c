@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -512,6 +513,11 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
 {
     int got;
     begin_parsing(p, command, argc, argv);
+    for (int i = 0; i < table.n; i++) {
+        const char *env = table.opts[i]->env, *value = env != NULL ? getenv(env) : NULL;
+        if (value != NULL && *value != '\0')
+            take_opt(p, table.opts[i], table.group[i], into);
+    }
     while ((got = next_option(p)) != -1)
         if (got == 1)
             p->argv[1 + p->n_operands++] = optarg;

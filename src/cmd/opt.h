@@ -66,6 +66,7 @@ struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     enum opt_type type;
     size_t at; /* of the variable, in the struct of its group */
     uint32_t bit;
+    const char *env; /* environment variable that sets a flag, unless it is empty; or NULL */
     /* Long names, as in " key field". An option that the command does not have is never given.
      * FILTER and KEYFILE stand for such operands, URI for an address of a filter. */
     const char *needs;    /* without one of these, the option can have no effect */

@@ -25,7 +25,7 @@ static const struct opt shrink_opts[] = {
      FPR(struct shrink, p)},
     {0, "force", NULL, "replace an existing OUT", FLAG(struct shrink, force)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct shrink, make.reproducible)},
+     FLAG(struct shrink, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "verbose", NULL, "report on stderr the sizes and the new false-positive rate",
      FLAG(struct shrink, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct shrink, json)},

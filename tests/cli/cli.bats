@@ -100,7 +100,9 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     run -0 --separate-stderr seen --version
     [ -z "$stderr" ]
     [[ ${lines[0]} =~ ^seen\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+    [[ ${lines[1]} =~ ^revision:\ ([0-9a-f]{12,}(-dirty)?|unknown)$ ]]
     [[ $output == *xxHash* && $output == *zlib* && $output == *Redis:* ]]
+    [[ $output == *$'\nfilters of other programs: '* ]]
     run -0 seen -V
     [[ ${lines[0]} == 'seen '* ]]
 }

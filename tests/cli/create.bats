@@ -261,6 +261,27 @@ first, then the files of keys" seen create $force foreign keys
     only f g keys keys.gz one two
 }
 
+@test "SOURCE_DATE_EPOCH does what --reproducible does" {
+    seq 3000 >keys
+    quiet seen create --layout gozero a keys
+    quiet seen export a -o foreign
+    # make NAME [OPTION]: a filter by each of the four commands.
+    make()
+    {
+        quiet seen create "${@:2}" "$1-create" keys
+        quiet seen merge "${@:2}" -o "$1-merge" "$1-create" "$1-create"
+        quiet seen shrink -p 0.1 "${@:2}" -o "$1-shrink" "$1-create"
+        quiet seen import --layout gozero:bits="$(($(size foreign) * 8))" foreign "${@:2}" -o "$1-import"
+    }
+    make wanted --reproducible
+    SOURCE_DATE_EPOCH=1700000000 make given
+    SOURCE_DATE_EPOCH='' make empty
+    for command in create merge shrink import; do
+        cmp wanted-$command given-$command
+        run -1 cmp -s wanted-$command empty-$command
+    done
+}
+
 @test "the same bytes whatever the memory, and scratch goes where it should" {
     many >keys
     quiet seen create --reproducible f keys

@@ -169,6 +169,20 @@ END
     [ "$stderr" = 'tests/run: there is no program of this path, or it is not called seen' ]
 }
 
+@test "dist: the same tarball each time; what is built from it knows its revision without git" {
+    git -C "$SOURCE" rev-parse -q --verify HEAD >revision 2>/dev/null || skip 'this is not a git repository'
+    pack() { env -u MAKEFLAGS "$@" make -s --no-print-directory -C "$SOURCE" dist BUILD="$PWD/build" >said 2>&1; }
+    (umask 077 && pack TZ=Asia/Tokyo LC_ALL=C)
+    mv build/dist/*.tar.gz one.tar.gz
+    (umask 000 && pack TZ=America/Lima LC_ALL=C.UTF-8)
+    cmp one.tar.gz build/dist/*.tar.gz
+    tar -xzf one.tar.gz
+    [ "$(cat seen-*/tests/package/revision)" = "$(cat revision)" ]
+    env -u MAKEFLAGS make -s -C seen-* "$PWD/build/seen.o" BUILD="$PWD/build"
+    grep -q "$(cut -c 1-12 revision)" build/seen.o
+    run -1 grep -q "$(cut -c 1-12 revision)-dirty" build/seen.o
+}
+
 @test "make deps: what the tests need only with the tests" {
     would deps demo >without
     would deps check >with
