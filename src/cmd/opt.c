@@ -24,13 +24,22 @@ enum {
 
 static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", OWN};
 
+/* Long options by the names that they had before 1.0.0. They work, with a note. */
+static const char *const old_names[][2] = {
+    {"counts", "show-counts"},
+    {"digested", "input-digests"},
+    {"min-count", "at-least"},
+};
+
+enum { N_OLD_NAMES = sizeof old_names / sizeof *old_names };
+
 /* The running command's options in one array, and the same for getopt, whose state is global too.
  */
 static struct {
     const struct opt *opts[MAX_OPTIONS];
     const struct opt_group *group[MAX_OPTIONS];
     int n;
-    struct option longs[MAX_OPTIONS + 1];
+    struct option longs[MAX_OPTIONS + N_OLD_NAMES + 1];
     char shorts[2 + 2 * MAX_OPTIONS + 1];
 } table;
 
@@ -50,10 +59,26 @@ static void collect_opts(const struct command *command)
     table_add(&help_option, NULL);
 }
 
-enum { LONG_ONLY = 256 }; /* getopt's value of an option without a letter, plus its index */
+/* getopt's value of an option without a letter, plus its index; of an old name, plus its row */
+enum { LONG_ONLY = 256, OLD_NAME = 512 };
+
+static bool has_name(const char *name, size_t len, const char *word)
+{
+    return strlen(word) == len && memcmp(word, name, len) == 0;
+}
+
+static const struct opt *find_long(const char *name, size_t len)
+{
+    for (int i = 0; i < table.n; i++)
+        if (table.opts[i]->name != NULL && has_name(name, len, table.opts[i]->name))
+            return table.opts[i];
+    return NULL;
+}
 
 static const struct opt *find_opt(int id)
 {
+    if (id >= OLD_NAME)
+        return find_long(old_names[id - OLD_NAME][1], strlen(old_names[id - OLD_NAME][1]));
     if (id >= LONG_ONLY)
         return table.opts[id - LONG_ONLY];
     for (int i = 0; i < table.n; i++)
@@ -98,6 +123,10 @@ static void begin_parsing(struct opt_parser *p, const struct command *command, i
                 (struct option){o->name, takes, NULL, has_letter(o) ? o->id : LONG_ONLY + i};
     }
     *letter = '\0';
+    for (int i = 0; i < (int)N_OLD_NAMES; i++)
+        if (find_opt(OLD_NAME + i) != NULL)
+            table.longs[n_long++] = (struct option){
+                old_names[i][0], find_opt(OLD_NAME + i)->arg != NULL, NULL, OLD_NAME + i};
     table.longs[n_long] = (struct option){0};
     opterr = 0;
     optind = 0; /* restart: also resets glibc's position inside a cluster */
@@ -136,19 +165,6 @@ static const char *const other_names[][2] = {
     {"zero-terminated", "null"},
 };
 
-static bool has_name(const char *name, size_t len, const char *word)
-{
-    return strlen(word) == len && memcmp(word, name, len) == 0;
-}
-
-static const struct opt *find_long(const char *name, size_t len)
-{
-    for (int i = 0; i < table.n; i++)
-        if (table.opts[i]->name != NULL && has_name(name, len, table.opts[i]->name))
-            return table.opts[i];
-    return NULL;
-}
-
 /* The option that was meant by a name that is nearly none of theirs: another name of it, or its
  * name with something behind. NULL: unknown. */
 static const char *meant_by(const char *given, size_t len)
@@ -174,11 +190,8 @@ static const struct opt_hint common_hints[] = {
     {"-t", "-d gives the delimiter of the fields of -f; TAB is the default"},
     {"--csv",
      "quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place"},
-    {"--counts", "'seen query --show-counts' prints how often each key was added"},
     {"--days", FORGETS},
-    {"--digested", "--input-digests says that the input is digests already"},
     {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},
-    {"--min-count", "'seen query --at-least N' takes only keys that were added N times or more"},
     {"--ttl", FORGETS},
     {"--window", FORGETS},
     {0},
@@ -383,6 +396,8 @@ static bool take_next(struct opt_parser *p, int got, void *into)
     const char *word = p->argv[optind - 1];
     if (got >= LONG_ONLY && find_hint(p->command->hints, word, strlen(word)) != NULL)
         return unknown_long(p->command, word) == 0;
+    if (got >= OLD_NAME)
+        say_note("--%s is called --%s now", old_names[got - OLD_NAME][0], opt->name);
     opt = original(opt);
     int i = index_of(opt);
     uint64_t bit = (uint64_t)1 << i;

@@ -214,12 +214,6 @@ END
     refuses "seen: unknown option '-v': --verbose says how many keys were new" seen add -v f
     refuses "seen: unknown option '--count': -n gives the number of keys, --counted makes a set that counts them" \
         seen create --count 1000 f
-    refuses "seen: unknown option '--counts': 'seen query --show-counts' prints how often each key was added" \
-        seen query --counts f
-    refuses "seen: unknown option '--min-count': 'seen query --at-least N' takes only keys that were added N times or more" \
-        seen query --min-count=2 f
-    refuses "seen: unknown option '--digested': --input-digests says that the input is digests already" \
-        seen add --digested f
     # Only where there is such an option.
     refuses "seen: unknown option '--error-rate'" seen stats --error-rate 0.1
     refuses "seen: unknown option '-e': -k KEY asks for one key" seen query -e key f
@@ -635,4 +629,18 @@ END
     # Nothing else is changed.
     refuses "seen: cannot open 'a://b:c/d@e': No such file or directory (-k gives a key)" seen query f a://b:c/d@e
     refuses "seen: cannot open 'a://b@c': No such file or directory (-k gives a key)" seen query f a://b@c
+}
+
+@test "options that were renamed before 1.0.0 work by their old names, with a note" {
+    seen create --counted c <<<"$(printf 'a\na\nb')"
+    run --separate-stderr seen query --counts c <<<a
+    [ "$status $output" = "$(printf '0 2\ta')" ]
+    [ "$stderr" = "seen: note: --counts is called --show-counts now" ]
+    run --separate-stderr seen query --min-count=2 c <<<"$(printf 'a\nb')"
+    [ "$status $output" = "0 a" ]
+    [ "$stderr" = "seen: note: --min-count is called --at-least now" ]
+    seen create --digest sha1 --digested d <<<da39a3ee5e6b4b0d3255bfef95601890afd80709
+    [ "$(seen query -c --digested d <<<da39a3ee5e6b4b0d3255bfef95601890afd80709)" = 1 ]
+    refuses "seen: option '--at-least' needs an argument" seen query c --min-count
+    refuses "seen: unknown option '--counts'" seen add --counts c
 }
