@@ -32,27 +32,25 @@ with the same records in a file, less that of a bare read of the file. All are o
                             none. Not for those in Redis and of passwords
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
-    BENCH_PAGE=0            1: put the table into man/seen-performance.7, between its two bench
-                            comments, the paragraph about speed into README.md, and the picture
-                            beside this file; add a line to history.jsonl, and put its table between
-                            the two history comments (see history.py)
+    BENCH_PAGE=0            1: put the figures into README.md, man/seen-performance.7 and speed.svg
+                            (see page.py); add a line to history.jsonl, and put its table into
+                            man/seen-performance.7 (see history.py). Needs all jobs of all kinds
 
-Results: a table on stdout, BUILD/bench/results.json, and BUILD/bench/speed.svg.
+Results: a table on stdout, and BUILD/bench/results.json.
 """
 
 import json
-import math
 import os
 import re
 import shutil
 import statistics
 import subprocess
 import sys
-import textwrap
 import time
 
 import history
 import inredis
+import page
 import passwords
 
 BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
@@ -281,6 +279,8 @@ def jobs_for(kind):
          "wc -l, queries, pipe")
     if seen_can("dedup", "--help"):
         jobs.append(Job("cat, into a file", "exec cat %s >out" % file))
+        seen("dedup, in memory", "exec {seen} dedup -j{j} <%s >out" % file, "wc -l",
+             output=DIR + "/out")
         seen("dedup", "exec {seen} dedup --create -n %d -j{j} out.seen %s >out" % (N, file), "wc -l",
              output=DIR + "/out.seen")
         seen("dedup, growing", "exec {seen} dedup --create -j{j} out.seen %s >out" % file,
@@ -434,16 +434,6 @@ def counted():
     return [j.result() for j in jobs if j.times]
 
 
-def human(n):
-    if n is None:
-        return ""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if n < 1024 or unit == "GiB":
-            return "%.3g %s" % (n, unit) if n < 1000 else "%d %s" % (n, unit)
-        n /= 1024
-    return ""
-
-
 def verdict(kind, result):
     goal = GOALS.get((kind, result["job"]))
     if not goal:
@@ -470,7 +460,7 @@ def table(kind, results):
                              number("%.2f", r["base_cpu_ratio"])) if BASE else ""
         print("%-32s %9.4f %9.1f %9.1f %8s %s%9s %9s %6s  %s" % (
             r["job"], r["seconds"], r["ns_per_record"], r["cpu_ns_per_record"],
-            number("%.2f", r["ratio"]), base, human(r["peak_bytes"]), human(r["output_bytes"]),
+            number("%.2f", r["ratio"]), base, page.human(r["peak_bytes"]), page.human(r["output_bytes"]),
             number("%.2f", r["output_bits_per_record"]), verdict(kind, r)))
     sys.stdout.flush()
 
@@ -488,155 +478,10 @@ def against(results):
                   % (ours, time_of[theirs] / time_of[ours], theirs))
 
 
-def svg(results):
-    """Time a URL, on a logarithmic scale, as bars. Colours suit a light and a dark page."""
-    by_name = {r["job"]: r["ns_per_record"] for r in results}
-    most = "-j%d" % thread_counts()[-1]
-    groups = [
-        ("Make a set of %s URLs" % format(N, ","), [
-            ("wc -l (reads, nothing more)", "wc -l", "yard"),
-            ("seen create, %d threads" % thread_counts()[-1], "create " + most, "ours"),
-            ("seen create, 1 thread", "create -j1", "ours"),
-            ("bloom create + insert", "bloom create+insert, p = 0.001", "rival"),
-            ("sort -u", "sort -u", "rival"),
-            ("awk '!seen[$0]++'", "awk '!seen[$0]++'", "rival")]),
-        ("Look up as many, half of them present", [
-            ("wc -l (reads, nothing more)", "wc -l, queries", "yard"),
-            ("seen query, %d threads" % thread_counts()[-1], "query " + most, "ours"),
-            ("seen query, 1 thread", "query -j1", "ours"),
-            ("bloom check", "bloom check, p = 0.001", "rival"),
-            ("grep -Fxf (a tenth of both)", "grep -Fxf (%dk)" % (GREP_N // 1000), "rival")]),
-    ]
-    groups = [(title, [row for row in rows if row[1] in by_name]) for title, rows in groups]
-    if not all(rows for _, rows in groups):
-        return None
-    left, right, row_height, width = 232, 76, 26, 760
-    top_value = max(by_name[row[1]] for _, rows in groups for row in rows)
-    decades = max(1, math.ceil(math.log10(top_value)))
-    scale = (width - left - right) / decades
-
-    def x(value):
-        return left + scale * max(0.02, math.log10(value))
-
-    body, y = [], 12
-    for title, rows in groups:
-        y += 22
-        body.append('<text class="title" x="16" y="%d">%s</text>' % (y, title))
-        y += 14
-        bottom = y + row_height * len(rows)
-        for d in range(decades + 1):
-            at = left + scale * d
-            body.append('<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%d"/>'
-                        % (at, y, at, bottom))
-            body.append('<text class="tick" x="%.1f" y="%d">%s</text>'
-                        % (at, bottom + 15, format(10 ** d, ",")))
-        for label, job, style in rows:
-            value = by_name[job]
-            label = label.replace("&", "&amp;").replace("<", "&lt;")
-            body.append('<text class="label" x="%d" y="%d">%s</text>' % (left - 10, y + 17, label))
-            body.append('<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="3"/>'
-                        % (style, left, y + 4, x(value) - left, row_height - 8))
-            body.append('<text class="value" x="%.1f" y="%d">%s</text>'
-                        % (x(value) + 7, y + 17,
-                           "%.1f" % value if value < 100 else format(round(value), ",")))
-            y += row_height
-        y += 26
-    body.append('<text class="tick" x="%.1f" y="%d">nanoseconds a record, logarithmic; shorter is '
-                'faster</text>' % (left + scale * decades / 2, y + 12))
-    height = y + 28
-    return '''<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" \
-role="img" aria-label="Time a record of seen and of other tools">
-<style>
-text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, sans-serif; fill: #57606a; }
-.title { font-weight: 600; font-size: 14px; }
-.label { text-anchor: end; }
-.tick { font-size: 11px; text-anchor: middle; fill: #848d97; }
-.value { font-variant-numeric: tabular-nums; }
-.grid { stroke: #848d97; stroke-opacity: .25; }
-.ours { fill: #1a8f6a; }
-.yard { fill: #848d97; }
-.rival { fill: #c28b3c; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #adb5bd; } .tick { fill: #848d97; }
-  .ours { fill: #2fb98c; } .rival { fill: #c9974f; }
-}
-</style>
-%s
-</svg>
-''' % (width, height, width, height, "\n".join(body))
-
-
-def roff(kinds):
-    """The table of seen-performance(7): nanoseconds a record, and in brackets the ratio to wc -l."""
-    most = "-j%d" % thread_counts()[-1]
-    wanted = [("wc -l FILE", "wc -l"),
-              ("seen create F FILE", "create " + most),
-              ("  the same with -j1", "create -j1"),
-              ("cat FILE | seen create F", "create, pipe " + most),
-              ("seen query F FILE", "query " + most),
-              ("  the same with -j1", "query -j1"),
-              ("cat FILE | seen query F", "query, pipe " + most),
-              ("sort -u", "sort -u"),
-              ("awk '!seen[$0]++'", "awk '!seen[$0]++'"),
-              ("bloom create + insert", "bloom create+insert, p = 0.001"),
-              ("bloom check", "bloom check, p = 0.001")]
-    rows = ["%-24s%s   memory" % ("", "".join("  %-10s" % TITLES[k].split()[0] for k in kinds))]
-    by_name = {k: {r["job"]: r for r in results} for k, results in kinds.items()}
-    for title, job in wanted:
-        found = [by_name[k][job] for k in kinds if job in by_name[k]]
-        cells = ""
-        for r in found:
-            ratio = r["ratio"]
-            cells += " %4.*f" % (1 if r["ns_per_record"] < 100 else 0, r["ns_per_record"])
-            cells += " %-6s" % ("(%.*f)" % (2 if ratio < 10 else 0, ratio) if ratio else "")
-        if found:
-            rows.append("%-24s%s%9s" % (title, cells, human(max(r["peak_bytes"] for r in found))))
-    return "".join(history.escape(row) + "\n" for row in rows)
-
-
-def replace(path, begin, end, text):
-    """Puts text between two lines of a file."""
-    with open(path, encoding="utf-8") as f:
-        before, begin, rest = f.read().partition(begin + "\n")
-    _, end, after = rest.partition(end + "\n")
-    if not end:
-        sys.exit("%s has no place for the figures" % path)
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(before + begin + text + end + after)
-
-
-def readme(everything):
-    """The paragraph of the README about speed."""
-    by_name = {kind: {r["job"]: r for r in results} for kind, results in everything["kinds"].items()}
-    urls, most = by_name["urls"], "-j%d" % thread_counts()[-1]
-
-    def ns(job, kind="urls"):
-        return format(by_name[kind][job]["ns_per_record"], ",.0f")
-
-    text = """On a machine with %d CPUs (%s), for %d million URLs of 66 bytes in a cached file, `seen create`
-takes %s ns a URL (%s ns with `-j1`), %.1f times as long as `wc -l`, and %s. `seen query` takes %s ns (%s ns).
-`sort -u` takes %s ns and %s, `awk '!seen[$0]++'` %s ns, and the filter tool that Debian packages, `bloom`, %s ns
-to make a filter and %s ns to query it. Short keys take less: %s and %s ns for phone numbers. A process for a single
-query takes %.1f ms.""" % (
-        CPUS, everything["machine"]["cpu"], N // 1000000, ns("create " + most), ns("create -j1"),
-        urls["create " + most]["ratio"], human(urls["create " + most]["peak_bytes"]),
-        ns("query " + most), ns("query -j1"), ns("sort -u"), human(urls["sort -u"]["peak_bytes"]),
-        ns("awk '!seen[$0]++'"), ns("bloom create+insert, p = 0.001"), ns("bloom check, p = 0.001"),
-        ns("create " + most, "phones"), ns("query " + most, "phones"),
-        by_name["lookup"]["query -k, 1 GiB filter"]["seconds"] * 1e3)
-    return textwrap.fill(" ".join(text.split()), 115, break_on_hyphens=False,
-                         break_long_words=False) + "\n"
-
-
 def update_page(everything):
-    shutil.copy(TOOLS + "speed.svg", HERE + "/speed.svg")
-    runs = HERE + "/history.jsonl"
-    history.add(runs, everything)
-    page = HERE + "/../../man/seen-performance.7"
-    kinds = {k: v for k, v in everything["kinds"].items() if k in TITLES}
-    replace(page, '.\\" bench', '.\\" bench ends', roff(kinds))
-    replace(page, '.\\" history', '.\\" history ends', history.table(history.read(runs)))
-    replace(HERE + "/../../README.md", "<!-- bench -->", "<!-- bench ends -->", readme(everything))
+    history.add(history.HISTORY, everything)
+    history.write_table(HERE + "/../../man/seen-performance.7")
+    page.update(everything)
 
 
 def commit():
@@ -695,12 +540,8 @@ def main():
         everything["passwords"] = passwords.measure(SEEN, TOOLS, DIR, DIGESTS, LIST)
     with open(TOOLS + "results.json", "w", encoding="ascii") as f:
         json.dump(everything, f, indent=1)
-    picture = svg(everything["kinds"].get("urls", []))
-    if picture:
-        with open(TOOLS + "speed.svg", "w", encoding="utf-8") as f:
-            f.write(picture)
-        if os.environ.get("BENCH_PAGE", "0") != "0":
-            update_page(everything)
+    if os.environ.get("BENCH_PAGE", "0") != "0":
+        update_page(everything)
 
 
 main()

@@ -8,7 +8,10 @@ seen-performance(7) that is made from them. `make bench BENCH_PAGE=1` adds to hi
 """
 
 import json
+import os
 import sys
+
+HISTORY = os.path.dirname(os.path.abspath(__file__)) + "/history.jsonl"
 
 # Jobs of URLs: the column's title, and the name in results.json.
 JOBS = [("create", "create -j2"), ("query", "query -j2"), ("dedup", "dedup -j2"),
@@ -58,6 +61,14 @@ def table(runs):
                                                 run["cpu"]))
         rows.append("  " + "".join(cell(run["jobs"].get(job, {})) for _, job in JOBS))
     return "".join(escape(row.rstrip()) + "\n" for row in rows)
+
+
+def write_table(page):
+    """Puts the table of history.jsonl between two comments of the manual page."""
+    with open(page, encoding="utf-8") as f:
+        before, begin, rest = f.read().partition('.\\" history\n')
+    with open(page, "w", encoding="utf-8") as f:
+        f.write(before + begin + table(read(HISTORY)) + rest[rest.index('.\\" history ends\n'):])
 
 
 def main():
