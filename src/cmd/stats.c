@@ -239,15 +239,23 @@ static void add_counters(struct report *r, const struct figures *f)
                 known(all && isfinite(f->n_bits), EXACT), f->consistent);
 }
 
-static void add_key_rows(struct report *r, const struct figures *f)
+static const char *when_full(const struct header *h)
 {
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
+    if (is_read_only(h))
+        return "immutable";
+    if (chain_is_exact(h))
+        return format_grows(h) ? "grows only in Redis" : "refuses keys";
+    return policies[h->policy];
+}
+
+static void add_key_rows(struct report *r, const struct figures *f)
+{
     const struct header *h = f->header;
     const unsigned generations = chain_generations(h);
     add_n(r, f);
     add_fingerprints(r, &h->layers[0]);
-    report_string(r, "when full", "policy", RECORDED,
-                  is_read_only(h) ? "immutable" : policies[h->policy]);
+    report_string(r, "when full", "policy", RECORDED, when_full(h));
     report_uint(r, "generations", "generations", FORM_COUNT, known(generations != 0, RECORDED),
                 generations);
     report_uint(r, "design capacity", "n_design", FORM_COUNT, known(h->n_design != 0, by_design(h)),
@@ -393,11 +401,14 @@ static void pick_load(struct report *r, const struct report *all, const struct f
     else
         report_pick(r, all, "load");
     if (grows)
-        report_remark(r, "%s, grows when full", h->n_layers > 1 ? " of the newest layer" : "");
+        report_remark(r, "%s, %s when full", h->n_layers > 1 ? " of the newest layer" : "",
+                      when_full(h));
     else if (forgets)
         report_remark(r, " of the newest generation");
+    else if (is_read_only(h))
+        report_remark(r, ", takes no more keys");
     else
-        report_remark(r, is_read_only(h) ? ", takes no more keys" : ", FPR rises when full");
+        report_remark(r, ", %s when full", when_full(h));
 }
 
 /* What a person asks for, and what is not as usual: at most 12 of all rows. */

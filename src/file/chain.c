@@ -232,22 +232,12 @@ uint64_t chain_keys_in(const struct header *h, const struct counters *counters, 
     for (unsigned j = 0; j < h->n_layers; j++)
         if (is_before(h, i, j) && h->layers[j].n_before < to)
             to = h->layers[j].n_before;
-    uint64_t n = to > from ? to - from : 0, most = h->layers[i].n_design;
-    return chain_is_exact(h) && n > most ? most : n;
+    return to > from ? to - from : 0;
 }
 
 uint64_t chain_oldest_keys(const struct header *h, const struct counters *counters)
 {
     return chain_keys_in(h, counters, oldest_layer(h));
-}
-
-/* Forged counters may claim more keys than the layers take. Then each further layer would be full
- * at once. */
-static void limit_counters(const struct header *h, struct counters *counters)
-{
-    unsigned newest = chain_newest(h);
-    if (chain_is_exact(h))
-        counters->keys_added = h->layers[newest].n_before + chain_keys_in(h, counters, newest);
 }
 
 /* A layer takes keys even when nearly all its bits are set. Of absent keys, at least this part is
@@ -339,7 +329,6 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
 
 struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads)
 {
-    limit_counters(layers->header, counters);
     struct header h = *layers->header;
     struct census census;
     unsigned newest = chain_newest(&h);
@@ -361,27 +350,7 @@ static bool make_next(const struct header *h, struct layer *out, struct err *err
     const struct layer *last = &h->layers[chain_newest(h)];
     uint64_t id = unused_id(h);
     double p = BUDGET * rate_left(h);
-    if (!kind_is_exact(last->kind))
-        return make_layer(out, last->kind, id, next_capacity(h, last->kind, p), p, true, err);
-    /* The other program's rule follows the capacity, which a file may forge. Valid layers hold it
-     * at about their design FPR; small ones are rounded. */
-    struct shape shape = last->kind->shape(last);
-    double filled = 1 - pow(last->fpr_design, 1.0 / shape.k);
-    if ((double)last->n_design > -2 * (double)shape.m / shape.k * log(filled) + 64)
-        return fail(err, "its newest layer has no room for the %" PRIu64 " keys of its capacity",
-                    last->n_design);
-    *out = (struct layer){0};
-    if (!last->kind->growth->next(last, out, err))
-        return false;
-    out->id = id;
-    return true;
-}
-
-bool chain_can_grow(const struct header *h, struct err *err)
-{
-    struct layer ignored;
-    return has_place(h, err) && make_next(h, &ignored, err) &&
-           (format_grows(h) || fail(err, "it is not one that grows"));
+    return make_layer(out, last->kind, id, next_capacity(h, last->kind, p), p, true, err);
 }
 
 bool chain_grow(struct header *h, const char *name, struct err *err)

@@ -6,8 +6,8 @@
  * for as many keys as the filter has, or for fewer if the file would become too large for its keys.
  * Each layer gets a fixed part of the FPR that is left: the promised FPR less that of the earlier
  * layers, measured from their bits. So the FPR of all layers together never passes the promised
- * one. A key is inserted only if no layer has it. Layouts of other programs have their own rules
- * (kind->growth).
+ * one. A key is inserted only if no layer has it. A chain of another program's links is one too,
+ * but only that program adds a link: the newest takes exactly n_design keys (kind->check_add).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
@@ -56,7 +56,7 @@ unsigned chain_generations(const struct header *h);
  * number of keys in a layer is unknown. */
 bool chain_is_exact(const struct header *h);
 
-/* The number of keys that changed a bit of layer i; of an exact one, at most its capacity. */
+/* The number of keys that changed a bit of layer i. */
 uint64_t chain_keys_in(const struct header *h, const struct counters *counters, unsigned i);
 
 /* The same of the oldest layer. */
@@ -85,16 +85,12 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
  * of the newest layer show, all of which are read. */
 void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters);
 
-/* Can a filter whose newest layer is exact and full grow? If not, the error says why. */
-bool chain_can_grow(const struct header *h, struct err *err);
-
 /* The first layer's capacity if the first input has about n distinct keys; 0 if n is 0 (unknown).
  */
 uint64_t chain_first(uint64_t n);
 
 /* A copy of the header with the counters and with the newest layer closed: fpr_closed comes from
- * its bits, all of which are read. The first step of every change of layers. If the layer is exact,
- * first lowers keys_added to what the layers can hold. */
+ * its bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads);
 
 /* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and

@@ -187,58 +187,25 @@ static bool check(const struct layer *layer, struct err *err)
     return sound || fail(err, "its geometry is not one of RedisBloom's");
 }
 
-/* The link that RedisBloom makes for n keys (bloom_init), with the options and growth of `like`.
- * All in doubles, in RedisBloom's order of evaluation. */
-static bool size_link(uint64_t n, double error, const struct kept *like, struct layer *out,
+/* The link that BF.RESERVE makes for n keys (bloom_init). All in doubles, in RedisBloom's order of
+ * evaluation. */
+static bool size_link(uint64_t n, double error, struct kept kept, struct layer *out,
                       struct err *err)
 {
-    struct kept kept = {.options = like->options, .form = CURRENT, .growth = like->growth};
     char keys[NUM_TEXT], rate[NUM_TEXT];
     num_show_count(keys, (double)n);
     if (n == 0 || !(error > 0 && error < 1))
         return fail(err, "RedisBloom makes no link for %s keys at an error rate of %s", keys,
                     num_show_fpr(rate, error));
-    double bpe = fabs(log(error) / LN2_SQUARED), want = (double)n * bpe, bits, room = (double)n;
-    if (kept.options & ENTS_IS_BITS) {
-        kept.n2 = n <= MAX_N2 ? (unsigned)n : MAX_N2;
-        bits = ldexp(1, (int)kept.n2);
-        room = bits / bpe;
-        room = trunc(room);
-    } else if (kept.options & NOROUND) {
-        bits = fmax(1, trunc(want));
-    } else {
-        int n2 = want < (double)CLASSIC_MAX_M ? ilogb(fmax(1, want)) + 1 : MAX_N2;
-        kept.n2 = (unsigned)n2;
-        bits = ldexp(1, n2);
-        double more = trunc(bits - want) / bpe;
-        room += trunc(more);
-    }
-    if (room < 1)
-        return fail(err, "a link of 2^%u bits at an error rate of %s has room for no key", kept.n2,
-                    num_show_fpr(rate, error));
-    if (bits > (double)CLASSIC_MAX_M || room >= 0x1p63)
+    double bpe = fabs(log(error) / LN2_SQUARED), want = (double)n * bpe;
+    double bits = fmax(1, trunc(want));
+    if (bits > (double)CLASSIC_MAX_M)
         return fail(err, "a link for %s keys at an error rate of %s is too large", keys,
                     num_show_fpr(rate, error));
     uint64_t bytes = classic_bytes((uint64_t)bits);
-    *out = (struct layer){.n_design = kept.n2 != 0 ? (uint64_t)room : n, .fpr_design = error};
-    describe_link(kept.n2 != 0 ? (uint64_t)bits : 8 * bytes, (unsigned)k_for(bpe), bytes, bpe, kept,
-                  out);
+    *out = (struct layer){.n_design = n, .fpr_design = error};
+    describe_link(8 * bytes, (unsigned)k_for(bpe), bytes, bpe, kept, out);
     return true;
-}
-
-static bool next(const struct layer *last, struct layer *out, struct err *err)
-{
-    struct kept kept = kept_of(last);
-    char keys[NUM_TEXT];
-    if (kept.options & NO_SCALING)
-        return fail(err, "it was made for %s keys, and not to scale",
-                    num_show_count(keys, (double)last->n_design));
-    if (kept.growth == 0)
-        return fail(err, "its expansion is 0, so it cannot scale: modules before 2.2.10 lose that "
-                         "number");
-    if (last->n_design > UINT64_MAX / kept.growth)
-        return fail(err, "its next link is too large");
-    return size_link(last->n_design * kept.growth, last->fpr_design * 0.5, &kept, out, err);
 }
 
 static bool check_add(const struct layer *newest, struct err *err)
@@ -277,10 +244,11 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         return fail(err, "layout redisbloom: with scaling=no there is no expansion");
     if (layout_choice(spec, SEED) != 0)
         return fail(err, "layout redisbloom: seed=32 is for import only");
-    struct kept like = {.options = FORCE64 | NOROUND | (scales ? 0 : NO_SCALING),
+    struct kept kept = {.options = FORCE64 | NOROUND | (scales ? 0 : NO_SCALING),
+                        .form = CURRENT,
                         .growth = growth != 0 ? (uint32_t)growth : DEFAULT_GROWTH};
     *out = (struct layout_filter){.n_layers = 1};
-    if (!size_link(n, scales ? error * 0.5 : error, &like, &out->layer[0], err))
+    if (!size_link(n, scales ? error * 0.5 : error, kept, &out->layer[0], err))
         return false;
     describe_chain(SEED_64, out);
     return true;
@@ -574,13 +542,11 @@ static const struct layout layout = {
     .reserve = reserve,
 };
 
-static const struct kind_growth growth = {next, check_add};
-
 const struct kind kind_redisbloom = {.id = 20,
                                      .name = "redisbloom",
                                      .lanes = 2,
                                      .layout = &layout,
-                                     .growth = &growth,
+                                     .check_add = check_add,
                                      .check = check,
                                      .sampled_fpr = sampled_fpr,
                                      CLASSIC_KIND_ALONE};

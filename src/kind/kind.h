@@ -14,7 +14,7 @@
  *     table       or-ing and counting bits     kind_is_table()
  *     uniting     two layers in one            kind_unites(); a smaller layer: kind_folds()
  *     dropping    bits of fingerprints         kind_drops()
- *     growth      a rule of its own            kind_is_exact()
+ *     check_add   n_design keys, and no more   kind_is_exact()
  *     counts      how often a key was added    kind_counts()
  *
  * To add a kind: make a folder below src/kind with one `struct kind`, and add it to the list in
@@ -191,18 +191,6 @@ struct kind_dropping {
                   struct err *err);
 };
 
-/* ---- A rule of growth other than that of chain.h: a layer takes exactly n_design keys that change
- * a bit. Then the filter grows or refuses more keys. */
-
-struct kind_growth {
-    /* The layer after `last`, which is full: sets kind, geometry, data_len, n_design and
-     * fpr_design. */
-    bool (*next)(const struct layer *last, struct layer *out, struct err *err);
-
-    /* May keys be added to a filter with this newest layer? If not, says why. */
-    bool (*check_add)(const struct layer *newest, struct err *err);
-};
-
 /* ---- Kinds that count: such a kind stores with each key how often it was added. Keys can be
  * removed. A layer is never changed in place, only rewritten, and is the only one in its filter. */
 
@@ -271,7 +259,6 @@ struct kind {
     const struct kind_building *building;
     const struct kind_uniting *uniting;
     const struct kind_dropping *dropping;
-    const struct kind_growth *growth;
     const struct kind_counts *counts;
 
     /* ---- An existing layer. */
@@ -325,6 +312,10 @@ struct kind {
     double (*sampled_fpr)(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set);
 
+    /* A layer of this kind takes exactly n_design keys that change a bit. May keys be added to this
+     * one? If not, says why. NULL: a layer takes any number of keys. */
+    bool (*check_add)(const struct layer *layer, struct err *err);
+
     struct shape (*shape)(const struct layer *layer);
 
     /* The FPR that the design predicts for n distinct keys. */
@@ -368,7 +359,7 @@ static inline bool kind_drops(const struct kind *kind)
 
 static inline bool kind_is_exact(const struct kind *kind)
 {
-    return kind->growth != NULL;
+    return kind->check_add != NULL;
 }
 
 static inline bool kind_counts(const struct kind *kind)

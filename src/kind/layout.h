@@ -73,7 +73,7 @@ struct layout_filter {
     double fpr_design;
     bool assumed;      /* the layout stores neither n_design nor fpr_design: both from m and k */
     uint64_t n_added;  /* keys that changed a bit when added; 0 if not counted */
-    unsigned n_layers; /* above 1, or with n_design 0: the filter grows by kind->growth->next */
+    unsigned n_layers; /* above 1, or with n_design 0: the other program may add one */
     struct layer layer[LAYOUT_LAYERS]; /* kind, geometry, data_len, n_design, fpr_design */
 };
 

@@ -213,16 +213,17 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     return true;
 }
 
-/* The server says that the filter is full. The reason follows from the header; if by the header the
- * filter could grow, the server's message is the reason. */
+/* The server says that the filter is full. */
 static enum add_result refuse_full(const struct redis *r, const struct reply *reply,
                                    struct err *err)
 {
-    struct err why;
     char reason[REPLY_REASON];
-    bool odd = chain_can_grow(&r->header, &why);
-    fail(err, "not added: '%s' is full: %s", r->store.name,
-         odd ? reply_reason(reply, reason) : why.text);
+    const struct header *h = &r->header;
+    if (format_grows(h))
+        fail(err, "not added: '%s' is full: %s", r->store.name, reply_reason(reply, reason));
+    else
+        fail(err, "not added: '%s' is full: it was made for %llu keys", r->store.name,
+             (unsigned long long)h->layers[0].n_design);
     return ADD_FULL;
 }
 

@@ -68,6 +68,13 @@ static void count_bits(struct writer *w)
     count_from(w, layer_n_at(newest(w), census.fpr));
 }
 
+/* Has an exact layer no room for so many keys? Those that change no bit may still be
+ * added. */
+static bool is_full(const struct writer *w, size_t more)
+{
+    return counters_of(w)->keys_added >= w->most || w->most - counters_of(w)->keys_added < more;
+}
+
 /* The limit is near from this part of its number of keys on. */
 static const double NEAR = 0.9;
 
@@ -120,8 +127,11 @@ static void begin_layer(struct writer *w)
     w->settled_n = w->n;
     w->settled = w->counted;
     w->new = 0;
-    /* An exact layer takes no more keys than it was made for. */
-    w->warn_n = chain_is_exact(h) ? INFINITY : keys_at(w, writer_warn_fpr(h));
+    bool exact = chain_is_exact(h);
+    w->warn_n = exact ? INFINITY : keys_at(w, writer_warn_fpr(h));
+    w->most = exact && newest(w)->n_design < UINT64_MAX - newest(w)->n_before
+                  ? newest(w)->n_before + newest(w)->n_design
+                  : UINT64_MAX;
     w->max_n = w->options.max_fpr > 0 ? keys_at(w, w->options.max_fpr) : INFINITY;
     if (is_near_limit(w, 0))
         count_bits(w);
@@ -135,7 +145,7 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
     struct err why;
     if (!layer_takes_keys(layer))
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
-    if (kind_is_exact(layer->kind) && !layer->kind->growth->check_add(layer, &why))
+    if (kind_is_exact(layer->kind) && !layer->kind->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
     return !options->rotate || format_forgets(h) ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
@@ -385,7 +395,17 @@ static bool add_piece(struct writer *w, const struct call *c, struct piece *p, s
  * nearly full. So the last key must have room for this number of keys. */
 static const double SPARE = 3;
 
-/* Adds the keys of records up to `end` one by one, as long as max_fpr allows. */
+static enum add_result refuse_key(const struct writer *w, struct err *err)
+{
+    const struct header *h = header_of(w);
+    fail(err, "not added: '%s' is full: %s %llu keys%s", w->backing->name,
+         h->n_layers == 1 ? "it was made for" : "its last layer was made for",
+         (unsigned long long)newest(w)->n_design,
+         format_grows(h) ? "; it grows only in the program that it comes from" : "");
+    return ADD_FULL;
+}
+
+/* Adds the keys of records up to `end` one by one, as long as there is room and max_fpr allows. */
 static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t end, struct err *err)
 {
     for (; c->done < end; c->done++) {
@@ -401,6 +421,8 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
             counters_of(w)->records++;
             continue;
         }
+        if (is_full(w, 1))
+            return refuse_key(w, err);
         if (!limit_allows(w, SPARE))
             return writer_refuse(w->backing->name, w->options.max_fpr, err);
         if (!add_piece(w, c, &one, err))
@@ -414,7 +436,7 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 {
     struct piece p;
     double n = (double)(end - c->done);
-    if (is_near_limit(w, n) && !limit_allows(w, 2 * n))
+    if (is_full(w, end - c->done) || (is_near_limit(w, n) && !limit_allows(w, 2 * n)))
         return add_one_by_one(w, c, end, err);
     take_piece(w, c, c->done, end, &p);
     if (!add_piece(w, c, &p, err))
@@ -435,7 +457,7 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
 {
     const struct header *h = header_of(w);
     *room = LAYER_BATCH;
-    if (!format_grows(h) && !(format_forgets(h) && w->options.rotate))
+    if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
     double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
     double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
@@ -446,59 +468,14 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     return true;
 }
 
-/* Skips records whose keys the layers have: LAYER_BATCH at most, and none from the first key on
- * that no layer has. */
-static bool skip_present(struct writer *w, struct call *c, struct err *err)
-{
-    struct piece p;
-    uint64_t present[PIECE_WORDS] = {0};
-    size_t n = 0, end = c->n - c->done < LAYER_BATCH ? c->n : c->done + LAYER_BATCH;
-    take_piece(w, c, c->done, end, &p);
-    if (!search_all(w, &p, present, err))
-        return false;
-    for (; n < p.n && bit_of(present, n); n++)
-        bit_set(c->known, p.first + p.place[n]);
-    counters_of(w)->records += n;
-    c->done = n < p.n ? p.first + p.place[n] : end;
-    return true;
-}
-
-/* make_room for an exact layer, which takes no key too many. Near its end, first skips records
- * whose keys the layers have. *room may be 0 if all records are skipped. */
-static enum add_result make_exact_room(struct writer *w, struct call *c, size_t *room,
-                                       struct err *err)
-{
-    struct err why;
-    uint64_t held = chain_keys_in(header_of(w), counters_of(w), w->layer);
-    uint64_t left = held < newest(w)->n_design ? newest(w)->n_design - held : 0;
-    *room = left < LAYER_BATCH ? (size_t)left : LAYER_BATCH;
-    if (left >= LAYER_BATCH)
-        return ADD_OK;
-    size_t before = c->done;
-    if (!skip_present(w, c, err))
-        return ADD_FAILED;
-    if (left > 0 || c->done == c->n || c->done - before == LAYER_BATCH)
-        return ADD_OK;
-    if (!chain_can_grow(header_of(w), &why)) {
-        fail(err, "not added: '%s' is full: %s", w->backing->name, why.text);
-        return ADD_FULL;
-    }
-    return next_layer(w, err) ? make_exact_room(w, c, room, err) : ADD_FAILED;
-}
-
 static enum add_result add_all(struct writer *w, struct call *c, struct err *err)
 {
     while (c->done < c->n) {
         size_t room;
-        enum add_result result = chain_is_exact(header_of(w)) ? make_exact_room(w, c, &room, err)
-                                 : make_room(w, &room, err)   ? ADD_OK
-                                                              : ADD_FAILED;
-        if (result != ADD_OK)
-            return result;
+        if (!make_room(w, &room, err))
+            return ADD_FAILED;
         size_t end = room < c->n - c->done ? c->done + room : c->n;
-        if (end == c->done)
-            continue;
-        result = add_some(w, c, end, err);
+        enum add_result result = add_some(w, c, end, err);
         if (result != ADD_OK)
             return result;
         if (w->warned_fpr == 0 && is_high(w))

@@ -82,6 +82,7 @@ struct writer {
     double settled_n; /* keys in the layer when state->dropped was last brought up to date ... */
     uint64_t settled, new; /* ... and keys_added; keys of this writer that were new since then */
     double warned_fpr;     /* of the last warning; 0: none yet */
+    uint64_t most; /* keys_added at which an exact layer (chain.h) is full; else UINT64_MAX */
 };
 
 /* Can keys be added there, with these options? */

@@ -92,7 +92,7 @@ its checksum (and 1 more place)" seen verify c.seen
     PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/forged.py" "${FORGED:-$cases}" "${SEED:-1}"
 }
 
-@test "no number of keys that a file claims makes it grow by more than one link" {
+@test "no number of keys that a file claims makes it grow by more than one layer" {
     ulimit -f 1048576 # KiB, if it fails
     seq 10001 10030 >later
     seq 100 | seen create --layout redisbloom -n 100 -p 0.01 whole.seen

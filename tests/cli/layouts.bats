@@ -33,7 +33,6 @@ declined()
 
 @test "redisbloom: an imported filter answers as the program did, and is exported as it was" { vectors answers redisbloom; }
 @test "redisbloom: create and add make the program's bytes" { vectors create redisbloom; }
-@test "redisbloom: add makes an older dump the newer one" { vectors extend redisbloom; }
 @test "redisbloom: keys of 0 to 64 bytes of any value" { vectors tails redisbloom; }
 @test "redisbloom: broken files" { vectors malformed redisbloom; }
 @test "redisbloom: sizes" { vectors sizing redisbloom; }

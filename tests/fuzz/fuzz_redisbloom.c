@@ -3,7 +3,7 @@
  * data are as long as the header asks for, filled up with zeroes. Then comes the length of the
  * header in two bytes, the header, the data.
  *
- * What is read comes back as it was, and the links that may follow are sound.
+ * What is read comes back as it was, and keys have positions in it.
  */
 #include "foreign.h"
 
@@ -44,20 +44,13 @@ static uint64_t bytes_in(const uint8_t *p, size_t len)
     return sum;
 }
 
-static void follow(const struct layer *last)
+static void hash_keys(const struct layer *layer)
 {
     static uint64_t position[4096 * 2];
     const uint64_t hash[4] = {UINT64_MAX, 12345, UINT64_MAX, 67890};
-    struct layer now = *last, next;
-    struct err err;
-    for (unsigned i = 0; i < LAYOUT_LAYERS && now.kind->growth->next(&now, &next, &err); i++) {
-        MUST(next.kind->check(&next, &err));
-        MUST(next.n_design > 0 && next.fpr_design == now.fpr_design * 0.5);
-        next.kind->layout->positions(&next, (struct hashes){hash, 2, NULL}, 2, position);
-        for (unsigned j = 0; j < 2 * (next.geometry[1] & 0xffff); j++)
-            MUST(position[j] < next.geometry[0]);
-        now = next;
-    }
+    layer->kind->layout->positions(layer, (struct hashes){hash, 2, NULL}, 2, position);
+    for (unsigned j = 0; j < 2 * (layer->geometry[1] & 0xffff); j++)
+        MUST(position[j] < layer->geometry[0]);
 }
 
 static void write_again(const struct layout_foreign *in)
@@ -96,7 +89,7 @@ static void read_dump(const char *spec, const struct layout_foreign *in)
     for (unsigned i = 0; i < f.filter.n_layers; i++)
         MUST(f.filter.layer[i].kind->check(&f.filter.layer[i], &err));
     write_again(in);
-    follow(&f.filter.layer[f.filter.n_layers - 1]);
+    hash_keys(&f.filter.layer[f.filter.n_layers - 1]);
     layout_show(&f.filter, shown, sizeof shown);
     MUST(layout_parse(shown, &f.spec, &err));
     MUST(layout->read(&f.spec, in, &f.filter, f.bits, &err));

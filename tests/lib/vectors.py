@@ -237,9 +237,8 @@ class Redisbloom(Layout):
 
     def create(self, row):
         words = row["command"].split()
-        if words[0] == "BF.ADD":
-            return ["redisbloom", "-n", "100", "-p", "0.01"]
-        if words[0] != "BF.RESERVE" or row["header_len"] == "114" or "old" in row["file_prefix"]:
+        one_link = row["header_len"] == "73"  # a file gets no more
+        if words[0] != "BF.RESERVE" or not one_link or "old" in row["file_prefix"]:
             return None
         spec = "redisbloom"
         if "NONSCALING" in words:
@@ -265,9 +264,6 @@ class Redisbloom(Layout):
         size = 49 if case["case"].startswith("bytes/bits not") else 48
         write(path + ".data", bytes(size + 112))
         return path
-
-    def extended(self):
-        return [("rb_scale_e05_n100_first400", "rb_scale_e05_n100")]
 
     def sizing(self):
         for row in table("redisbloom", "sizing.tsv"):

@@ -29,7 +29,7 @@ KINDS = {
     "guava": ("--layout guava", ("made", "merged", "imported")),
     "guava 32": ("--layout guava:strategy=32", ("made", "merged", "imported")),
     "redisson": ("--layout redisson", ("made", "merged", "imported")),
-    "redisbloom": ("--layout redisbloom", ("made", "grown", "merged", "imported")),
+    "redisbloom": ("--layout redisbloom", ("made", "merged", "imported")),
     "dcso": ("--layout dcso", ("made", "merged", "imported")),
     "gozero": ("--layout gozero", ("made", "merged", "imported")),
 }
