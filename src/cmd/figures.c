@@ -84,9 +84,10 @@ static void choose_keys(struct figures *f)
     const struct digest *d = digest_by_id(prep_digest(h->prep));
     snprintf(f->seed, sizeof f->seed, "0x%016" PRIx64, h->seed);
     secret_id_text(&h->secret, f->secret_id);
-    snprintf(f->prep, sizeof f->prep, "%s%s%s%s%s", h->prep & PREP_TRIM ? " --trim" : "",
-             h->prep & PREP_FOLD ? " --ignore-case" : "", h->prep & PREP_HEX ? " --hex" : "",
-             d != NULL ? " --digest " : "", d != NULL ? d->name : "");
+    snprintf(f->prep, sizeof f->prep, "%s%s%s%s%s%s", h->prep & PREP_TRIM ? " --trim" : "",
+             h->prep & PREP_FOLD ? " --ignore-case" : "", h->prep & PREP_UPPER ? " --upper" : "",
+             h->prep & PREP_HEX ? " --hex" : "", d != NULL ? " --digest " : "",
+             d != NULL ? d->name : "");
     reading_show(&h->reading, f->reading);
 }
 

@@ -64,7 +64,9 @@ const struct opt keyopt_prep_opts[] = {
     {0, "trim", NULL, "remove blanks and tabs around the key",
      BIT(struct keyopt, rule.prep, PREP_TRIM)},
     {'i', "ignore-case", NULL, "fold ASCII letters to lower case",
-     BIT(struct keyopt, rule.prep, PREP_FOLD)},
+     BIT(struct keyopt, rule.prep, PREP_FOLD), .not_with = " upper",
+     .why = "folds letters to one case"},
+    {0, "upper", NULL, "fold ASCII letters to capitals", BIT(struct keyopt, rule.prep, PREP_UPPER)},
     {'x', "hex", NULL, "decode the key from hexadecimal digits",
      BIT(struct keyopt, rule.prep, PREP_HEX)},
     {300, "digest", "DIGEST", "store each key's digest: sha1, sha256, md5 or ntlm", OWN,
@@ -461,7 +463,10 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
     static const struct {
         uint32_t bit;
         const char *option;
-    } names[] = {{PREP_TRIM, "--trim"}, {PREP_FOLD, "--ignore-case"}, {PREP_HEX, "--hex"}};
+    } names[] = {{PREP_TRIM, "--trim"},
+                 {PREP_FOLD, "--ignore-case"},
+                 {PREP_UPPER, "--upper"},
+                 {PREP_HEX, "--hex"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((keyopt->rule.prep & ~header->prep & names[i].bit) != 0)
             return fail(err, "'%s' was made without %s, which cannot be added later%s", path,

@@ -232,6 +232,7 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     struct answers a;
     if (!sources_query(&q->sources, b, &a.of, err))
         return false;
+    sources_try_other_case(&q->sources, b);
     r->present += bits_count(a.of.present, BATCH_MAX);
     for (size_t i = 0; q->min_count > 1 && i < b->n; i++)
         if (a.of.count[i] < q->min_count)

@@ -63,6 +63,10 @@ struct sources {
     atomic_bool many;      /* many keys are expected */
     atomic_ulong looked;   /* when names were last looked at, in milliseconds */
     struct err *why;       /* the last reason printed why a new filter cannot be used */
+    struct {
+        atomic_uint batches, keys, found;
+        atomic_bool capitals; /* these keys have capitals */
+    } other_case;
 };
 
 #define SOURCES_DEFAULT                                                                            \
@@ -93,10 +97,15 @@ bool sources_end(struct sources *s, bool ok, struct err *err);
 bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,
                    struct err *err);
 
+/* Of the first batches that were queried: asks for digests in hexadecimal digits in capitals if
+ * they came in small letters, and the other way round, for sources_warn_reading. */
+void sources_try_other_case(struct sources *s, const struct batch *b);
+
 /* The current FPR of all filters together, without the list. Reads all their bits. */
 bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct err *err);
 
-/* Names each filter that has hardly any of `n` keys because of how they are read (warn_reading). */
+/* Names each filter that has hardly any of `n` keys because of how they are read (warn_reading), or
+ * says that they are digests in the wrong case. */
 void sources_warn_reading(const struct sources *s, uint64_t n, uint64_t found);
 
 void sources_close(struct sources *s);

@@ -64,15 +64,17 @@ void warn_useless(const struct store *s)
             s->name, num_show_fpr(now, fpr), num_show_fpr(design, h->fpr_design));
 }
 
-/* With fewer keys, or more of them found, nothing may be wrong. */
-enum { READING_LEAST = 100, READING_ONE_IN = 100 };
+bool warn_finds_few(uint64_t n, uint64_t found)
+{
+    return n >= 100 && found <= n / 100;
+}
 
 void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found)
 {
     char made[READING_TEXT], read[READING_TEXT];
     struct reading now = reading_of(rule);
     const struct reading *then = &store_header(s)->reading;
-    if (n >= READING_LEAST && found <= n / READING_ONE_IN && reading_differs(then, &now))
+    if (warn_finds_few(n, found) && reading_differs(then, &now))
         say_note("'%s' has hardly any of these keys: it was made from %s, and these are %s",
                  s->name, reading_show(then, made), reading_show(&now, read));
 }

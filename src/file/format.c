@@ -288,7 +288,8 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     unsigned digest = prep_digest(h->prep);
     if (digest != DIGEST_NONE && digest_by_id(digest) == NULL)
         return fail(err, "was written by a newer version of seen (key digest %u)", digest);
-    if (digest != DIGEST_NONE && (encoding != ENCODE_NONE || (h->prep & PREP_HEX) != 0))
+    if ((digest != DIGEST_NONE && (encoding != ENCODE_NONE || (h->prep & PREP_HEX) != 0)) ||
+        (h->prep & PREP_CASE) == PREP_CASE)
         return damaged(err, "its header has no valid key preparation");
     h->reading.how = get_le32(p + OFF_READING);
     for (int i = 0; i < READING_FIELDS; i++)

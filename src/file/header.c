@@ -448,6 +448,7 @@ bool header_same_keys(const struct header *a, const struct header *b, struct err
                     "secret");
     name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
     name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
+    name_difference(list, sizeof list, (prep & PREP_UPPER) != 0, "--upper");
     name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
     name_difference(list, sizeof list, (prep & PREP_DIGEST) != 0, "--digest");
     name_difference(list, sizeof list, (prep & PREP_ENCODING) != 0, "key encoding");

@@ -140,43 +140,50 @@ typedef uint8_t vec8 __attribute__((vector_size(8)));
 typedef uint8_t vec16 __attribute__((vector_size(16)));
 typedef uint16_t pairs8 __attribute__((vector_size(16)));
 
-static char fold1(char c)
+/* Changes the case of the 26 letters from `first` on: with 'A', capitals become small letters. */
+static char fold1(char c, char first)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    return (uint8_t)(c - first) < 26 ? (char)(c ^ 0x20) : c;
 }
 
-static void fold8(const char *from, char *to)
+static void fold8(const char *from, char *to, char first)
 {
     vec8 c;
     memcpy(&c, from, sizeof c);
-    c |= (vec8)(c - 'A' < 26) & 0x20;
+    c ^= (vec8)(c - (uint8_t)first < 26) & 0x20;
     memcpy(to, &c, sizeof c);
 }
 
-static void fold16(const char *from, char *to)
+static void fold16(const char *from, char *to, char first)
 {
     vec16 c;
     memcpy(&c, from, sizeof c);
-    c |= (vec16)(c - 'A' < 26) & 0x20;
+    c ^= (vec16)(c - (uint8_t)first < 26) & 0x20;
     memcpy(to, &c, sizeof c);
 }
 
+/* The first of the letters whose case is changed. */
+static char folded_from(uint32_t prep)
+{
+    return prep & PREP_UPPER ? 'a' : 'A';
+}
+
 /* Folds in whole steps; the last step overlaps the previous one. */
-static void fold_case(struct slice *key, char *to)
+static void fold_case(struct slice *key, char first, char *to)
 {
     const char *from = key->data;
     size_t len = key->len;
     key->data = to;
     if (len >= 16) {
         for (size_t i = 0; i + 16 < len; i += 16)
-            fold16(from + i, to + i);
-        fold16(from + len - 16, to + len - 16);
+            fold16(from + i, to + i, first);
+        fold16(from + len - 16, to + len - 16, first);
     } else if (len >= 8) {
-        fold8(from, to);
-        fold8(from + len - 8, to + len - 8);
+        fold8(from, to, first);
+        fold8(from + len - 8, to + len - 8, first);
     } else {
         for (size_t i = 0; i < len; i++)
-            to[i] = fold1(from[i]);
+            to[i] = fold1(from[i], first);
     }
 }
 
@@ -250,8 +257,8 @@ static enum verdict prepare_key(struct slice *key, const struct key_rule *rule, 
             return KEY_NOT_HEX;
         return rule->key_len == 0 || key->len == rule->key_len ? KEY_GOOD : KEY_WRONG_LEN;
     }
-    if (rule->prep & PREP_FOLD)
-        fold_case(key, to);
+    if (rule->prep & PREP_CASE)
+        fold_case(key, folded_from(rule->prep), to);
     return KEY_GOOD;
 }
 
@@ -471,7 +478,7 @@ static void look_at_records(struct batch *b, size_t n)
 /* Does preparation copy keys? Otherwise they are parts of the records. */
 static bool makes_copies(const struct key_rule *rule)
 {
-    return rule->digested || (rule->prep & (PREP_FOLD | PREP_HEX));
+    return rule->digested || (rule->prep & (PREP_CASE | PREP_HEX));
 }
 
 /* The most that keys joined from fields can take, for records of `bytes` bytes in all. A field is
@@ -795,8 +802,9 @@ const char *key_unprepared(uint32_t prep, const char *text, size_t len)
         const char *why = unprepared_digits(text, len);
         return why == NULL && len != 2 * d->len ? d->wrong : why;
     }
-    for (size_t i = 0; (prep & PREP_FOLD) && i < len; i++)
-        if (fold1(text[i]) != text[i])
-            return "has capital letters";
+    const char first = folded_from(prep);
+    for (size_t i = 0; (prep & PREP_CASE) && i < len; i++)
+        if (fold1(text[i], first) != text[i])
+            return first == 'A' ? "has capital letters" : "has small letters";
     return e != NULL ? unprepared_plain(e, text, len) : NULL;
 }

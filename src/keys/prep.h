@@ -1,8 +1,8 @@
 /*
- * How a filter's keys are prepared: 32 bits in its header, which hold three flags and the numbers
+ * How a filter's keys are prepared: 32 bits in its header, which hold four flags and the numbers
  * of an encoding (encode.h) and of a digest (digest.h). A key is trimmed, folded, decoded from
  * hexadecimal, digested and encoded, in that order; then it is hashed. With a digest there is
- * neither hexadecimal decoding nor an encoding.
+ * neither hexadecimal decoding nor an encoding; letters are folded to one case only.
  */
 #ifndef KEYS_PREP_H
 #define KEYS_PREP_H
@@ -12,9 +12,11 @@
 
 enum {
     PREP_TRIM = 1 << 0,
-    PREP_FOLD = 1 << 1,
+    PREP_FOLD = 1 << 1, /* to small letters */
     PREP_HEX = 1 << 2,
-    PREP_FLAGS = PREP_TRIM | PREP_FOLD | PREP_HEX,
+    PREP_UPPER = 1 << 3, /* to capitals */
+    PREP_CASE = PREP_FOLD | PREP_UPPER,
+    PREP_FLAGS = PREP_TRIM | PREP_CASE | PREP_HEX,
     PREP_ENCODING_SHIFT = 8, /* bits 8 to 15: the encoding, 0 for none */
     PREP_ENCODING = 0xff << PREP_ENCODING_SHIFT,
     PREP_DIGEST_SHIFT = 16, /* bits 16 to 23: the digest, 0 for none */

@@ -12,7 +12,7 @@ takes()
     # What a key goes through belongs to the filter, so the filter to compare with has it too.
     for option in $options; do
         case $option in
-            -x | --hex | -i | --ignore-case | --trim) prepared+=("$option") ;;
+            -x | --hex | -i | --ignore-case | --upper | --trim) prepared+=("$option") ;;
         esac
     done
     local plain=()
@@ -213,11 +213,12 @@ takes()
     [ ! -e f ]
 }
 
-@test "--hex, --ignore-case and --trim are applied to all keys ever after" {
+@test "--hex, --ignore-case, --upper and --trim are applied to all keys ever after" {
     printf '00ff\nABcd\n\n' >input
     takes --hex input 00FF abCD ''
     printf 'aB\n\303\204z\n' >input
     takes -i input AB $'\303\204Z'
+    takes --upper input Ab $'\303\204z'
     printf ' a\t\n\t b c \n' >input
     takes --trim input a 'b c'
     printf ' AB,\n\t0c\t,\n' >input
@@ -243,7 +244,7 @@ takes()
     for command in query add; do
         local whole=
         [ $command = add ] || whole=' (records are always compared whole, as with grep -x)'
-        for option in --hex --ignore-case --trim; do
+        for option in --hex --ignore-case --upper --trim; do
             [ $option = --hex ] || whole=
             refuses "seen: 'plain' was made without $option, which cannot be added later$whole" \
                 seen $command $option plain -k a

@@ -58,6 +58,9 @@ create --trim = --trim new lines
 create --trim ! --trim --like f new lines
 create --ignore-case = -i new lines
 create --ignore-case ! -i --like f new lines
+create --upper = --upper new lines
+create --upper ! --upper --like f new lines
+create --upper ! --upper -i new lines
 create --hex = -x new hex
 create --hex ! -x --like f new hex
 create --digest = --digest sha1 --input-digests new hex
@@ -389,6 +392,8 @@ import --trim = --trim --layout gozero:bits=20000 foreign -o new
 import --trim always
 import --ignore-case = -i --layout gozero:bits=20000 foreign -o new
 import --ignore-case always
+import --upper = --upper --layout gozero:bits=20000 foreign -o new
+import --upper always
 import --hex = -x --layout gozero:bits=20000 foreign -o new
 import --hex always
 import --digest elsewhere
@@ -415,6 +420,8 @@ $command --trim = --trim P lines
 $command --trim ! --trim F lines
 $command --ignore-case = -i P lines
 $command --ignore-case ! -i F lines
+$command --upper = --upper U lines
+$command --upper ! --upper F lines
 $command --hex = -x X hex
 $command --hex ! -x F hex
 $command --digest = --digest sha1 --input-digests D hex
@@ -450,7 +457,7 @@ lines_of_table()
         $1 != "keys" { print; next }
         { for (i = split("create add remove query dedup", c); i > 0; i--) { $1 = c[i]; print } }' |
         sed -E '/^create / s/ F( |$)/ new\1/; /^remove / { s/ F( |$)/ counted\1/
-            s/ ([PXD])( |$)/ counted\1\2/ }; s/ F( |$)/ f\1/; s/ ([PXD])( |$)/ bloom\1\2/'
+            s/ ([PUXD])( |$)/ counted\1\2/ }; s/ F( |$)/ f\1/; s/ ([PUXD])( |$)/ bloom\1\2/'
 }
 
 make_filters()
@@ -478,6 +485,7 @@ make_filters()
         how=()
         [ $kind = bloom ] || how=(--counted)
         seen create "${how[@]}" -n 1000 --trim -i ${kind}P lines
+        seen create "${how[@]}" -n 1000 --upper ${kind}U lines
         seen create "${how[@]}" -n 1000 -x ${kind}X hex
         seen create "${how[@]}" -n 1000 --digest sha1 --input-digests ${kind}D hex
     done

@@ -445,6 +445,37 @@ like_grep()
     [ "$stderr" = '' ]
 }
 
+@test "hardly any digest is found, and nearly all would be in the other case" {
+    seq 1000 | while read -r i; do printf '%040x\n' $((i * 0xabcdef123457)); done >small
+    tr a-f A-F <small >capitals
+    sed 's/.*/x,&/' small >fields
+    takes() # takes CASE, NOT, WITH OPTION, QUERY...: these notes, and no others
+    {
+        run --separate-stderr seen query "${@:4}"
+        equal "$stderr" "seen: note: 'f.seen' has these digests in $1, not in $2: made or imported with $3, it takes either"
+    }
+    seen create -p 1e-9 f.seen capitals
+    takes capitals 'small letters' --upper -c f.seen small
+    takes capitals 'small letters' --upper -c -d, -f2 f.seen <fields
+    run -1 --separate-stderr seen query f.seen <(seq -f '%040.0f' 1000)
+    [ -z "$stderr" ]
+    run --separate-stderr seen query f.seen <(head -n 99 small)
+    [ -z "$stderr" ]
+    seen create --force -p 1e-9 f.seen small
+    takes 'small letters' capitals --ignore-case -c f.seen capitals
+    run -1 --separate-stderr seen query f.seen <(sed 's/.*/&0A/' capitals)
+    [ -z "$stderr" ]
+    seen create --force --upper -p 1e-9 f.seen small
+    [ "$(seen query -c f.seen small capitals)" = 2000 ]
+    # As with the filters of CIRCL.
+    seen create --layout dcso -p 1e-9 made.seen capitals
+    seen export made.seen -o dcso
+    seen import --layout auto --ignore-case dcso -o f.seen --force 2>/dev/null
+    takes capitals 'small letters' --upper -c f.seen capitals
+    seen import --layout auto --upper dcso -o f.seen --force 2>/dev/null
+    [ "$(seen query -c f.seen small capitals)" = 2000 ]
+}
+
 @test "hardly any key is found, and the filter was made from records read in another way" {
     local options made command file
     hint="seen: note: 'f.seen' has hardly any of these keys: it was made from"

@@ -557,7 +557,7 @@ DIGESTS = {
 MAGIC = bytes.fromhex("89 73 65 65 6e 0d 0a 1a")
 PAGE = 4096
 IMMUTABLE, BATCHES, WITH_SECRET = 1, 2, 4
-TRIM, FOLD, HEX = 1, 2, 4
+TRIM, FOLD, HEX, UPPER = 1, 2, 4, 8
 FIXED, GROWS, RING = 0, 1, 2
 VOID = 1
 
@@ -997,11 +997,12 @@ class Header:
         self.secret_id, self.proof = b[160:176], b[176:192]
         self.proven = b[44:48] + b[72:76] + b[48:56]
         self.seed, self.id, self.preparation = u64(b, 48), b[56:72], u32(b, 72)
-        require(self.preparation >> 24 == 0 and self.preparation & 0xff <= TRIM | FOLD | HEX,
+        require(self.preparation >> 24 == 0 and self.preparation & 0xff < 2 * UPPER,
                 "key preparation unknown")
         encoding, digest = self.preparation >> 8 & 0xff, self.preparation >> 16
         require(encoding in ENCODINGS, "key encoding unknown")
         require(digest == 0 or digest in DIGESTS, "key digest unknown")
+        require(~self.preparation & (FOLD | UPPER) != 0, "keys folded to both cases")
         require(digest == 0 or encoding == 0 and not self.preparation & HEX,
                 "a digest of keys with another preparation")
         self.encoding = ENCODINGS[encoding]
@@ -1121,6 +1122,8 @@ class Filter:
             key = key.strip(b" \t")
         if self.header.preparation & FOLD:
             key = key.lower()  # of bytes: only A to Z
+        if self.header.preparation & UPPER:
+            key = key.upper()
         if self.header.preparation & HEX:
             require(not set(key) - set(b"0123456789abcdefABCDEF") and len(key) % 2 == 0,
                     "a key that is not hexadecimal")

@@ -160,6 +160,8 @@ TEST(digests_in_lists)
     CHECK(key_unprepared(prep, TEXT("0123456789abcdef0123456789abcdef")) == NULL);
     CHECK_STR(key_unprepared(prep, TEXT("0123456789abcdef0123456789abcdeF")),
               "mixes upper and lower case");
+    CHECK(key_unprepared(PREP_UPPER, TEXT("A[Z")) == NULL);
+    CHECK_STR(key_unprepared(PREP_UPPER, TEXT("AbZ")), "has small letters");
     CHECK_STR(key_unprepared(prep, TEXT("0123")), "is not an MD5 digest (32 hexadecimal digits)");
     CHECK_STR(key_unprepared(prep, TEXT("dragon")), "is not hexadecimal");
     CHECK_STR(key_unprepared(prep | PREP_TRIM, TEXT(" 00")), "has blanks around it");

@@ -201,7 +201,8 @@ TEST(newer_files_are_refused_by_name)
     REFUSES(INCOMPAT, 4, 1u << 31,
             "was written by a newer version of seen (incompatible feature 31)");
     REFUSES(HASH, 4, 99, "was written by a newer version of seen (hash function 99)");
-    REFUSES(PREP, 4, 8, "was written by a newer version of seen (key preparation 3)");
+    REFUSES(PREP, 4, 16, "was written by a newer version of seen (key preparation 4)");
+    REFUSES(PREP, 4, 0x2 | 0x8, "is damaged: its header has no valid key preparation");
     REFUSES(PREP, 4, 0x1000000, "was written by a newer version of seen (key preparation 24)");
     REFUSES(PREP, 4, 0x40003, "(accepted)");
     REFUSES(PREP, 4, 0x50000, "was written by a newer version of seen (key digest 5)");

@@ -100,6 +100,8 @@ static const struct row rows[] = {
     /* Trim, fold, hex. */
     ROW(" \ta b\t \n \n\n\va\n", "a b|||\va|", .terminator = '\n', .prep = PREP_TRIM),
     ROW("AbZ@[`{\n\xc9\n", "abz@[`{|\xc9|", .terminator = '\n', .prep = PREP_FOLD),
+    ROW("aBy@[`{\nz0123456789abcde\nabcdefg\n", "ABY@[`{|Z0123456789ABCDE|ABCDEFG|",
+        .terminator = '\n', .prep = PREP_UPPER),
     ROW("4a\n4A4b\n\n00fF\n", "J|JK||\0\xff|", .terminator = '\n', .prep = PREP_HEX),
     ROW("4\n4a4\n4g\n 4a\n4a \n0x4a\n4a", "!|!|!|!|!|!|J|", .terminator = '\n', .prep = PREP_HEX,
         .skip_bad = true),
