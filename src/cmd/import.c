@@ -292,7 +292,9 @@ static const struct opt import_opts[] = {
      .not_with = " URI", .why = FOR_FILES},
     {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
      .not_with = " URI", .why = FOR_FILES},
-    {0, "force", NULL, "replace an existing FILTER atomically", FLAG(struct import, make.replace)},
+    {0, "force", NULL,
+     "replace an existing FILTER atomically; take a bitmap whose bits contradict its size",
+     FLAG(struct import, make.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct import, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct import, make.prints)},
@@ -360,6 +362,7 @@ static bool read_foreign(struct import *im, struct err *err)
         return false;
     im->spec.n = im->n;
     im->spec.p = im->p;
+    im->spec.forced = im->make.replace;
     const struct layout *layout = im->spec.kind->layout;
     if (!foreign_open(&im->files, im->foreign, &im->spec, most_bytes(im), im->dir, err))
         return false;

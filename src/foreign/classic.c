@@ -142,6 +142,18 @@ bool classic_check_size(uint64_t m, uint64_t set, uint64_t end, struct err *err)
                 m, set, end);
 }
 
+bool classic_read_sized(const struct layout_spec *spec, const struct layout_foreign *in, uint64_t m,
+                        struct layout_bits *bits, struct err *err)
+{
+    struct err why;
+    uint64_t set = 0, len = layout_trimmed(in->data[0], in->len[0]);
+    for (uint64_t i = 0; i < len; i++)
+        set += (unsigned)__builtin_popcount(in->data[0][i]);
+    return classic_read_bitmap(in, m, bits, err) &&
+           (spec->forced || classic_check_size(m, set, 8 * len, &why) ||
+            fail(err, "%s (--force takes it anyway)", why.text));
+}
+
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)
 {
     uint8_t word[8];

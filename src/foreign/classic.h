@@ -110,6 +110,11 @@ extern const struct layout_redis classic_redis;
  * may be missing. Reading fails if bit m or a later bit is set. */
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,
                          struct err *err);
+
+/* The same for a size that a user has given: unless the spec is forced, also fails if the bits
+ * contradict it (classic_check_size). */
+bool classic_read_sized(const struct layout_spec *spec, const struct layout_foreign *in, uint64_t m,
+                        struct layout_bits *bits, struct err *err);
 bool classic_write_bitmap(const struct layout_filter *filter, const uint8_t *const *data,
                           const struct layout_sink *sink, struct err *err);
 uint64_t classic_bitmap_len(const struct layout_filter *filter);

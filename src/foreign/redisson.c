@@ -166,7 +166,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         return false;
     classic_begin(spec, &c, out);
     classic_design(&c, spec, out);
-    return classic_read_bitmap(in, c.m, &bits[0], err);
+    return classic_read_sized(spec, in, c.m, &bits[0], err);
 }
 
 static void show(const struct layout_filter *filter, char *spec, size_t room)

@@ -52,7 +52,11 @@ declined()
     golden gozero/gz_bits13007.bitmap >bitmap
     declined seen import --layout gozero bitmap -o f.seen
     declined seen import --layout gozero:bits=12000 bitmap -o f.seen
-    quiet seen import --layout gozero:bits=20000 bitmap -o f.seen
+    refuses "seen: cannot import 'bitmap' as gozero: of 20000 bits all 8610 that are set are among the first \
+13008: its number of bits is another (--force takes it anyway)" \
+        seen import --layout gozero:bits=20000 bitmap -o f.seen
+    quiet seen import --layout gozero:bits=13020 bitmap -o f.seen
+    quiet seen import --force --layout gozero:bits=20000 bitmap -o f.seen
     quiet seen export f.seen -o out
     cmp bitmap out
 }
@@ -61,6 +65,8 @@ declined()
     golden redisson/rs_string_n1000_p01.bitmap >bitmap
     declined seen import --layout redisson bitmap -o f.seen
     declined seen import --layout redisson:bits=9000,k=7 bitmap -o f.seen
+    rejects "seen: *: its number of bits is another (--force takes it anyway)" \
+        seen import --layout redisson -n 2000 -p 0.01 bitmap -o f.seen
     quiet seen import --layout redisson -n 1000 -p 0.01 bitmap -o f.seen
     [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
     quiet seen export f.seen -o out
