@@ -102,7 +102,7 @@ declined()
     # A bitmap may begin so.
     printf PAR1 >bitmap
     printf 'PAR1\1' >>bitmap
-    quiet seen import --layout gozero:bits=40 bitmap -o f.seen
+    quiet seen import --layout gozero:bits=72 bitmap -o f.seen
 }
 
 @test "dcso: gzip data must be whole and alone; members follow each other" {
