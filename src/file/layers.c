@@ -8,38 +8,61 @@
 #include "kind/table.h"
 #include "file/chain.h"
 
-/* The layers of shorter files are in the cache, more or less. */
-static const uint64_t CACHE = 16 << 20;
-
-/* Prefetches what queries of all layers will read into the cache. With five layers of 78 MB in all,
- * this makes queries 10 % faster; with four of 2 MB, 10 % slower. */
-static void prefetch(const struct layers *l, struct hashes keys, size_t n)
-{
-    for (unsigned i = 0; i < l->header->n_layers; i++) {
-        const struct layer *layer = &l->header->layers[i];
-        if (!layer->is_void && layer->kind->prefetch != NULL)
-            layer->kind->prefetch(layer, l->data[i], keys, n);
-    }
-}
-
 /* Pages that change in place are verified behind the query: what it has read was sound. A query of
  * the others follows what it reads, so they are verified first. */
+static bool query_layer(const struct layers *l, unsigned i, struct hashes keys, size_t n,
+                        uint64_t *present, layers_verify *verify, void *ctx, struct err *err)
+{
+    const struct layer *layer = &l->header->layers[i];
+    bool first = verify != NULL && !layer_takes_keys(layer);
+    if (first && !verify(ctx, i, keys, n, err))
+        return false;
+    layer->kind->query(layer, l->data[i], keys, n, present);
+    return verify == NULL || first || verify(ctx, i, keys, n, err);
+}
+
+void layers_take(struct layers_keys *to, unsigned lanes, struct hashes keys, size_t n)
+{
+    to->n = n;
+    for (unsigned l = 0; l < lanes; l++)
+        memcpy(to->lane[l], hashes_lane(keys, l), n * sizeof *to->lane[l]);
+    for (size_t i = 0; i < n; i++)
+        to->place[i] = (uint16_t)i;
+}
+
+void layers_leave_out(struct layers_keys *keys, unsigned lanes, const uint64_t *found)
+{
+    size_t n = 0;
+    if (bits_count(found, keys->n) == 0)
+        return;
+    for (size_t i = 0; i < keys->n; i++) {
+        for (unsigned l = 0; l < lanes; l++)
+            keys->lane[l][n] = keys->lane[l][i];
+        keys->place[n] = keys->place[i];
+        n += !bit_of(found, i);
+    }
+    keys->n = n;
+}
+
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err)
 {
+    const struct header *h = l->header;
+    struct layers_keys left;
     memset(present, 0, (n + 63) / 64 * sizeof *present);
-    if (l->header->n_layers > 1 && l->header->file_len > CACHE)
-        prefetch(l, keys, n);
-    for (unsigned i = 0; i < l->header->n_layers; i++) {
-        const struct layer *layer = &l->header->layers[i];
-        if (layer->is_void)
+    if (h->n_layers == 1 && !h->layers[0].is_void)
+        return query_layer(l, 0, keys, n, present, verify, ctx, err);
+    layers_take(&left, h->hash->lanes, keys, n);
+    for (unsigned i = h->n_layers; i-- > 0;) {
+        uint64_t found[LAYER_BATCH / 64] = {0};
+        struct hashes rest = {left.lane[0], LAYER_BATCH, NULL};
+        if (h->layers[i].is_void)
             continue;
-        bool first = verify != NULL && !layer_takes_keys(layer);
-        if (first && !verify(ctx, i, keys, n, err))
+        if (!query_layer(l, i, rest, left.n, found, verify, ctx, err))
             return false;
-        layer->kind->query(layer, l->data[i], keys, n, present);
-        if (verify != NULL && !first && !verify(ctx, i, keys, n, err))
-            return false;
+        for (size_t k = 0; k < left.n; k++)
+            present[left.place[k] / 64] |= (uint64_t)bit_of(found, k) << left.place[k] % 64;
+        layers_leave_out(&left, h->hash->lanes, found);
     }
     return true;
 }

@@ -20,12 +20,24 @@ struct layers {
     uint8_t *const *data; /* of layer i: data[i], layers[i].data_len bytes */
 };
 
-/* Called before a layer is searched for keys. */
+/* Keys of a batch: key i is that at place[i]. */
+struct layers_keys {
+    uint64_t lane[HASH_LANES][LAYER_BATCH];
+    uint16_t place[LAYER_BATCH];
+    size_t n;
+};
+
+/* Takes n keys, at most LAYER_BATCH; takes out those whose bits are set. */
+void layers_take(struct layers_keys *to, unsigned lanes, struct hashes keys, size_t n);
+void layers_leave_out(struct layers_keys *keys, unsigned lanes, const uint64_t *found);
+
+/* Called before or after a layer is searched for keys. */
 typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t n,
                            struct err *err);
 
 /* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
- * LAYER_BATCH. Calls `verify`, unless NULL, before each layer, and fails if it does. */
+ * LAYER_BATCH. Layers that come later are asked first, and earlier ones only for the keys
+ * that were not found. Calls `verify`, unless NULL, for each layer, and fails if it does. */
 bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err);
 

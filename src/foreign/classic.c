@@ -259,18 +259,6 @@ void classic_query(const struct layer *layer, const uint8_t *data, struct hashes
     }
 }
 
-/* Prefetches the first position only: most absent keys need at most two. */
-void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
-{
-    struct classic c = classic_of(layer);
-    struct group g;
-    for (size_t at = 0; at < n; at += g.n) {
-        locate_next(layer, c.k, hashes_from(keys, at), n - at, &g);
-        for (size_t i = 0; i < g.n; i++)
-            fetch(data, g.position + i * c.k, 1);
-    }
-}
-
 /* Sets all bits. True if all of them were set before. */
 static bool set_all(uint8_t *data, const uint64_t *position, size_t n)
 {

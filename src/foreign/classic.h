@@ -157,7 +157,6 @@ double classic_double_hashed(const struct layer *layer, const uint8_t *data, uns
 bool classic_check(const struct layer *layer, struct err *err);
 void classic_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    uint64_t *present);
-void classic_prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
 void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                  uint64_t *present);
 bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
@@ -171,9 +170,8 @@ extern const struct table classic_table;
 
 /* A kind with its own rule for uniting layers, or none. */
 #define CLASSIC_KIND_ALONE                                                                         \
-    .table = &classic_table, .query = classic_query, .prefetch = classic_prefetch,                 \
-    .add = classic_add, .pages = classic_pages, .census = table_census, .shape = classic_shape,    \
-    .fpr_at = classic_fpr_at
+    .table = &classic_table, .query = classic_query, .add = classic_add, .pages = classic_pages,   \
+    .census = table_census, .shape = classic_shape, .fpr_at = classic_fpr_at
 
 #define CLASSIC_KIND CLASSIC_KIND_ALONE, .uniting = &classic_uniting
 

@@ -272,9 +272,6 @@ struct kind {
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
 
-    /* Prefetches what query or add will read. NULL: prefetching does not pay off. */
-    void (*prefetch)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n);
-
     /* Inserts n keys in order. Sets bit i of `present` if key i was reported present just before
      * its own insertion. n is at most LAYER_BATCH. Bits may only change from 0 to 1; sessions rely
      * on this (file/session.h). NULL: no keys can be added in place; a kind that has to clear bits

@@ -221,17 +221,10 @@ void writer_conclude(struct writer *w, bool again)
         w->out->warning[0] = '\0';
 }
 
-/* ---- A piece: keys that go into a layer together. */
+/* ---- A piece: keys that go into a layer together, of up to LAYER_BATCH adjacent records, without
+ * those that are known. Key i is that of record done + place[i]. */
 
 enum { PIECE_WORDS = LAYER_BATCH / 64 }; /* of `present`: bit i belongs to key i of a piece */
-
-/* The keys of up to LAYER_BATCH adjacent records, without those that are known. Key i is that of
- * record first + place[i]. */
-struct piece {
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-    uint16_t place[LAYER_BATCH];
-    size_t n, first;
-};
 
 /* The keys of one writer_add. Bit i of `known` belongs to record i. */
 struct call {
@@ -240,71 +233,46 @@ struct call {
     size_t n, done; /* records: all, and those that are added or known */
 };
 
-static struct hashes piece_keys(const struct piece *p)
+static struct hashes piece_keys(const struct layers_keys *p)
 {
     return (struct hashes){p->lane[0], LAYER_BATCH, NULL};
 }
 
-/* Takes the keys of records [from, to) that are not known. */
-static void take_piece(const struct writer *w, const struct call *c, size_t from, size_t to,
-                       struct piece *p)
+/* Takes the keys of the records up to `to` that are not known. */
+static void take_piece(const struct writer *w, const struct call *c, size_t to,
+                       struct layers_keys *p)
 {
     unsigned lanes = header_of(w)->hash->lanes;
     uint64_t any_known = 0;
-    for (size_t i = from / 64; i * 64 < to; i++)
+    for (size_t i = c->done / 64; i * 64 < to; i++)
         any_known |= c->known[i];
-    p->n = 0;
-    p->first = from;
-    if (any_known == 0) { /* the usual case */
-        p->n = to - from;
-        for (unsigned l = 0; l < lanes; l++)
-            memcpy(p->lane[l], hashes_lane(c->keys, l) + from, p->n * sizeof *p->lane[l]);
-        for (unsigned i = 0; i < LAYER_BATCH; i++)
-            p->place[i] = (uint16_t)i;
+    layers_take(p, lanes, hashes_from(c->keys, c->done), to - c->done);
+    if (any_known == 0) /* the usual case */
         return;
-    }
-    for (size_t i = from; i < to; i++) {
-        for (unsigned l = 0; l < lanes; l++)
-            p->lane[l][p->n] = hashes_lane(c->keys, l)[i];
-        p->place[p->n] = (uint16_t)(i - from);
-        p->n += !bit_of(c->known, i);
-    }
+    uint64_t known[PIECE_WORDS] = {0};
+    for (size_t i = 0; i < p->n; i++)
+        known[i / 64] |= (uint64_t)bit_of(c->known, c->done + i) << i % 64;
+    layers_leave_out(p, lanes, known);
 }
 
 /* Makes the keys known whose bit is set. */
-static void make_known(const struct call *c, const struct piece *p, const uint64_t *present)
+static void make_known(const struct call *c, const struct layers_keys *p, const uint64_t *present)
 {
     bool is_whole = p->n > 0 && p->place[p->n - 1] == p->n - 1;
-    if (is_whole && p->first % 64 == 0) { /* a word at a time */
+    if (is_whole && c->done % 64 == 0) { /* a word at a time */
         for (size_t word = 0; word < (p->n + 63) / 64; word++)
-            c->known[p->first / 64 + word] |= present[word];
+            c->known[c->done / 64 + word] |= present[word];
         return;
     }
     for (size_t word = 0; word < PIECE_WORDS; word++)
         for (uint64_t bits = present[word]; bits != 0; bits &= bits - 1)
-            bit_set(c->known, p->first + p->place[64 * word + (unsigned)__builtin_ctzll(bits)]);
-}
-
-/* Takes the keys out of the piece whose bit is set. */
-static void leave_out(const struct writer *w, struct piece *p, const uint64_t *present)
-{
-    unsigned lanes = header_of(w)->hash->lanes;
-    size_t n = 0;
-    if (bits_count(present, LAYER_BATCH) == 0)
-        return;
-    for (size_t i = 0; i < p->n; i++) {
-        for (unsigned l = 0; l < lanes; l++)
-            p->lane[l][n] = p->lane[l][i];
-        p->place[n] = p->place[i];
-        n += !bit_of(present, i);
-    }
-    p->n = n;
+            bit_set(c->known, c->done + p->place[64 * word + (unsigned)__builtin_ctzll(bits)]);
 }
 
 /* ---- Searching layers. These set the bits of the keys that are found. */
 
-static bool search(const struct writer *w, unsigned i, const struct piece *p, uint64_t *present,
-                   struct err *err)
+static bool search(const struct writer *w, unsigned i, const struct layers_keys *p,
+                   uint64_t *present, struct err *err)
 {
     const struct backing *b = w->backing;
     const struct layer *layer = &header_of(w)->layers[i];
@@ -322,7 +290,7 @@ static bool others_keep_out(const struct writer *w)
     return !format_forgets(header_of(w));
 }
 
-static bool search_others(const struct writer *w, const struct piece *p, uint64_t *present,
+static bool search_others(const struct writer *w, const struct layers_keys *p, uint64_t *present,
                           struct err *err)
 {
     const struct header *h = header_of(w);
@@ -333,7 +301,7 @@ static bool search_others(const struct writer *w, const struct piece *p, uint64_
 }
 
 /* Finds the keys that would change nothing if they were added. */
-static bool search_all(const struct writer *w, const struct piece *p, uint64_t *present,
+static bool search_all(const struct writer *w, const struct layers_keys *p, uint64_t *present,
                        struct err *err)
 {
     return (!others_keep_out(w) || search_others(w, p, present, err)) &&
@@ -348,7 +316,7 @@ static bool search_all(const struct writer *w, const struct piece *p, uint64_t *
 enum { FEW = 128 };
 
 /* Inserts a piece. Sets the bits of the keys that the layer had. */
-static bool insert(const struct writer *w, const struct piece *p, bool few, uint64_t *present,
+static bool insert(const struct writer *w, const struct layers_keys *p, bool few, uint64_t *present,
                    struct err *err)
 {
     const struct backing *b = w->backing;
@@ -366,7 +334,8 @@ static bool insert(const struct writer *w, const struct piece *p, bool few, uint
 
 /* Adds a piece, counts the keys that were new, and makes the others known. If it fails, no key was
  * added. */
-static bool add_piece(struct writer *w, const struct call *c, struct piece *p, struct err *err)
+static bool add_piece(struct writer *w, const struct call *c, struct layers_keys *p,
+                      struct err *err)
 {
     uint64_t others[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
     size_t n_given = p->n;
@@ -375,7 +344,7 @@ static bool add_piece(struct writer *w, const struct call *c, struct piece *p, s
         return false;
     if (keep_out) {
         make_known(c, p, others);
-        leave_out(w, p, others);
+        layers_leave_out(p, header_of(w)->hash->lanes, others);
     }
     if (!insert(w, p, c->n <= FEW, present, err))
         return false;
@@ -409,9 +378,9 @@ static enum add_result refuse_key(const struct writer *w, struct err *err)
 static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t end, struct err *err)
 {
     for (; c->done < end; c->done++) {
-        struct piece one;
+        struct layers_keys one;
         uint64_t present[PIECE_WORDS] = {0};
-        take_piece(w, c, c->done, c->done + 1, &one);
+        take_piece(w, c, c->done + 1, &one);
         if (one.n == 0)
             continue;
         if (!search_all(w, &one, present, err))
@@ -434,11 +403,11 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
 /* Adds the keys of records up to `end`, LAYER_BATCH at most. */
 static enum add_result add_some(struct writer *w, struct call *c, size_t end, struct err *err)
 {
-    struct piece p;
+    struct layers_keys p;
     double n = (double)(end - c->done);
     if (is_full(w, end - c->done) || (is_near_limit(w, n) && !limit_allows(w, 2 * n)))
         return add_one_by_one(w, c, end, err);
-    take_piece(w, c, c->done, end, &p);
+    take_piece(w, c, end, &p);
     if (!add_piece(w, c, &p, err))
         return ADD_FAILED;
     c->done = end;

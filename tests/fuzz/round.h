@@ -46,7 +46,6 @@ static inline void round_use(struct layer *layer, uint8_t *data)
     double predicted = layer->kind->fpr_at(layer, (double)layer->n_design);
     MUST(predicted >= 0 && predicted <= 1);
     layer_each_page(layer, data, keys, KEYS, round_inside, layer);
-    layer->kind->prefetch(layer, data, keys, KEYS);
     layer->kind->add(layer, data, keys, KEYS, &had);
     layer->kind->query(layer, data, keys, KEYS, &present);
     MUST(present == (1 << KEYS) - 1);

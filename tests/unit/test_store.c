@@ -69,6 +69,19 @@ static bool ask_all(struct store *s, struct outcome *o, struct err *err)
     return true;
 }
 
+/* The same keys are found if every layer is asked for all of them. */
+static void check_each_layer(struct layers l, const uint64_t *present)
+{
+    for (unsigned i = 0; i < ASKED; i += LAYER_BATCH) {
+        uint64_t found[LAYER_BATCH / 64] = {0};
+        for (unsigned j = 0; j < l.header->n_layers; j++) {
+            const struct layer *layer = &l.header->layers[j];
+            layer->kind->query(layer, l.data[j], hashes_of(asked + i), LAYER_BATCH, found);
+        }
+        CHECK(memcmp(found, present + i / 64, sizeof found) == 0);
+    }
+}
+
 /* The script. Closes the store. */
 static struct outcome *run(struct store *s, const struct add_options *options)
 {
@@ -86,6 +99,7 @@ static struct outcome *run(struct store *s, const struct add_options *options)
     MUST(store_add_end(s, true, &err));
     MUST(store_refresh(s, &err));
     store_describe(s, &facts);
+    check_each_layer(facts.layers, o->present);
     if (s->ops->file != NULL)
         CHECK(filter_check_pages(s->ops->file(s), 1, &unchecked, NULL, NULL) == 0);
     CHECK(!facts.is_dirty && !facts.is_writing && !facts.slot_damaged);

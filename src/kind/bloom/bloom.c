@@ -72,6 +72,7 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
 }
 
 #define QUERY       query_plain
+#define TEST_BOTH   test_both_plain
 #define INSERT      insert_plain
 #define TEST_INSERT test_insert_plain
 #define TARGET
@@ -153,13 +154,6 @@ static void query(const struct layer *layer, const uint8_t *data, struct hashes 
 {
     struct bloom bloom = bloom_of(layer);
     bloom_query(&bloom, data, 0, keys.lane0, n, present);
-}
-
-static void prefetch(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n)
-{
-    struct bloom bloom = bloom_of(layer);
-    for (size_t i = 0; i < n; i++)
-        bloom_prefetch(&bloom, data, 0, keys.lane0[i], bloom.lines);
 }
 
 static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
@@ -313,7 +307,6 @@ const struct kind kind_bloom = {
     .uniting = &uniting,
     .check = check,
     .query = query,
-    .prefetch = prefetch,
     .add = add,
     .page = find_pages,
     .census = table_census,

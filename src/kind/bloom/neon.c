@@ -79,6 +79,7 @@ INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
 }
 
 #define QUERY       query_neon
+#define TEST_BOTH   test_both_neon
 #define INSERT      insert_neon
 #define TEST_INSERT test_insert_neon
 #define TARGET

@@ -53,9 +53,8 @@ BLOOM_INLINE struct bloom_place bloom_place(const struct bloom *bloom, uint64_t 
 }
 
 /* Lines are prefetched BLOOM_AHEAD keys ahead, so that fetching and probing overlap. In a filter of
- * 20 MB, queries take 13 ns per key with 32 or 64, 16 ns with 16, and 20 to 26 ns if all lines of a
- * batch are fetched first. */
-enum { BLOOM_AHEAD = 32 };
+ * 20 MB, probing takes 5.6 ns a key with 64, 6.7 with 32 and 10 with 16. */
+enum { BLOOM_AHEAD = 64 };
 
 AHEAD_INLINE void bloom_prefetch(const struct bloom *bloom, const uint8_t *data,
                                  uint64_t first_page, uint64_t hash, unsigned lines)
@@ -81,6 +80,14 @@ AHEAD_INLINE void bloom_prefetch_ahead(const struct bloom *bloom, const uint8_t 
 {
     if (i + BLOOM_AHEAD < n)
         bloom_prefetch(bloom, data, first_page, hash[i + BLOOM_AHEAD], lines);
+}
+
+/* Call for the second lines of the keys whose bits are set, of up to 64. */
+AHEAD_INLINE void bloom_prefetch_second(const struct bloom *bloom, const uint8_t *data,
+                                        uint64_t first_page, const uint64_t *hash, uint64_t bits)
+{
+    for (; bits != 0; bits &= bits - 1)
+        ahead_fetch(data + bloom_place(bloom, first_page, hash[__builtin_ctzll(bits)], 2).b);
 }
 
 static inline uint64_t bloom_word(uint64_t hash, unsigned t)

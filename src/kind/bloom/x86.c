@@ -83,6 +83,7 @@ TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, struct bits_avx2 bits)
 }
 
 #define QUERY       query_avx2
+#define TEST_BOTH   test_both_avx2
 #define INSERT      insert_avx2
 #define TEST_INSERT test_insert_avx2
 #define TARGET      TARGET_AVX2
@@ -148,6 +149,7 @@ TARGET_AVX512 INLINE bool set_line_avx512(uint8_t *line, __m512i bits)
 }
 
 #define QUERY       query_avx512
+#define TEST_BOTH   test_both_avx512
 #define INSERT      insert_avx512
 #define TEST_INSERT test_insert_avx512
 #define TARGET      TARGET_AVX512
