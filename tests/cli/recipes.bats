@@ -213,7 +213,7 @@ on_cluster()
     cat out
     [ "$(head -n 1 out)" = 1 ]
     grep -Eq '^distinct keys +(49|50)' out
-    # Each link is in the shard that seen(1) says.
+    # Each link is in the shard that seen-redis(7) says.
     on_cluster "$title" 3
     python3 -c 'import sys, zlib
 files = [open("links.%d" % i, "wb") for i in range(4)]
@@ -282,8 +282,8 @@ writes()
         seen export f.seen -o "$1" && seen export --expire 1000 f.seen -o "$1"
 }
 
-@test "the commands that seen(1) says a user of Redis needs" {
-    local PAGE=seen.1 title='Passwords and rights' of gozero redisson command
+@test "the commands that seen-redis(7) says a user of Redis needs" {
+    local PAGE=seen-redis.7 title='PASSWORDS AND RIGHTS' of gozero redisson command
     start_server
     of="redis+unix://crawler@$REDIS_DIR/a/socket?db=1&key=urls"
     gozero="$of:g&layout=gozero:bits=20000"
@@ -309,7 +309,7 @@ writes()
     writes "$redisson"
     seen export r.seen -o "${redisson/urls:r/urls:new}"
     # What is listed is what the sources send. AUTH needs no right; ASKING is sent as it is.
-    sed -n "/^\.SS $title/,/^\.S[HS] [^P]/p" "$SOURCE/man/$PAGE" | grep -oE '\+[a-z_]+(\.[a-z]+)?' |
+    sed -n "/^\.SH $title/,/^\.SH [^P]/p" "$SOURCE/man/$PAGE" | grep -oE '\+[a-z_]+(\.[a-z]+)?' |
         tr -d + | grep -vx asking | sort >listed
     grep -rhoE '(requests_begin|_command|temporary)\(.*"[A-Z_.]{3,}".*' "$SOURCE"/src/{redis,store} |
         grep -oE '"[A-Z_.]{3,}"' | tr -d '"' | grep -vx AUTH | tr '[:upper:]' '[:lower:]' |
@@ -318,18 +318,18 @@ writes()
 }
 
 # Each shard is a bitmap as go-zero makes it.
-@test "the shards of seen(1): its examples, and where its test vectors go" {
+@test "the shards of seen-redis(7): its examples, and where its test vectors go" {
     local key shard other
     start_server
     if command -v php >/dev/null; then
-        PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen.1"
+        PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen-redis.7"
     fi
     for other in {0..11}; do
         redis a SETBIT "urls:{$other}" 19999 0 >/dev/null
     done
     while read -r key shard; do
         [ "$key" != - ] || key=
-        grep -qF -- "shard $shard" "$SOURCE/man/seen.1"
+        grep -qF -- "shard $shard" "$SOURCE/man/seen-redis.7"
         seen create --force --layout gozero:bits=20000 f.seen -k "$key"
         seen export --pad f.seen -o bits --force
         seen add "redis+unix://$REDIS_DIR/a/socket?key=urls&layout=gozero:bits=20000&shards=12" \
