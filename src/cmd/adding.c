@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/disk.h"
 #include "base/num.h"
@@ -12,6 +11,7 @@
 #include "cmd/warn.h"
 #include "keys/survey.h"
 #include "file/chain.h"
+#include "file/filter.h"
 
 /* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
  * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
@@ -83,8 +83,8 @@ static bool adopt_rule(struct adding *a, struct err *err)
     const struct store *s = a->store;
     struct keyopt *keyopt = a->sources.keyopt;
     warn_slot(s);
-    keyopt->rule.bytes |= store_wants_bytes(s);
-    return keyopt_adopt(keyopt, store_header(s), s->name, err);
+    keyopt->rule.bytes |= s->wants_bytes;
+    return keyopt_adopt(keyopt, s->header, s->name, err);
 }
 
 /* Warns of a filter of another program that was made for fewer keys than are asked for. Its own
@@ -113,7 +113,7 @@ bool adding_open(struct adding *a, const char *path, enum store_mode mode, struc
     if (a->store == NULL)
         return false;
     if (a->there == STORE_THERE && mode == STORE_WRITE) {
-        adding_compare(store_header(a->store), path, &a->design);
+        adding_compare(a->store->header, path, &a->design);
         compare_foreign(a->store, a->design.n);
     }
     return adopt_rule(a, err);
@@ -125,13 +125,13 @@ bool adding_make(struct adding *a, struct err *err)
     struct store *s = a->store;
     if (a->there == STORE_THERE)
         return true;
-    const struct header planned = *store_header(s);
+    const struct header planned = *s->header;
     if (!keyopt_check_first(a->sources.keyopt, err) || !store_make(s, layout, err))
         return false;
     if (layout[0] != '\0')
         say_note("made '%s' with layout=%s", s->name, layout);
-    a->made = memcmp(store_header(s)->id, planned.id, sizeof planned.id) == 0;
-    adding_compare(store_header(s), s->name, &a->design);
+    a->made = memcmp(s->header->id, planned.id, sizeof planned.id) == 0;
+    adding_compare(s->header, s->name, &a->design);
     return adopt_rule(a, err);
 }
 
@@ -229,22 +229,13 @@ static bool take_chunk(void *ctx, unsigned worker, const struct chunk *chunk, vo
     struct added *r = slot;
     struct batch *b;
     r->keys.n = r->done = 0;
-    bool ok = sources_begin(&a->sources, chunk->len, err);
+    bool ok = sources_enter(&a->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = take_record_batch(a, worker, b, r, err);
-    return sources_end(&a->sources, ok, err);
+    return sources_leave(&a->sources, ok, err);
 }
 
 /* Commits: one chunk at a time. */
-
-static bool sync_if_due(struct adding *a, uint64_t n_new, struct err *err)
-{
-    a->since_sync += n_new;
-    if (a->sync_every == 0 || a->since_sync < a->sync_every)
-        return true;
-    a->since_sync = 0;
-    return store_sync(a->store, err);
-}
 
 /* Prints the warning of the last call, once. */
 static void warn_once(struct adding *a)
@@ -260,14 +251,10 @@ static void warn_once(struct adding *a)
 static bool add_chunk(struct adding *a, struct added *r)
 {
     struct err err;
-    const struct add_state *state = &a->store->state;
     const struct tally *t = &a->feed.tally;
-    uint64_t n_new = state->n_new;
     enum add_result result =
         store_add(a->store, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n, &r->done, &err);
     warn_once(a);
-    if (result != ADD_FAILED && !sync_if_due(a, state->n_new - n_new, &err))
-        result = ADD_FAILED;
     if (result == ADD_OK)
         return true;
     a->feed.tally.records += r->done; /* of a chunk that does not come to its end */
@@ -310,10 +297,9 @@ static void slot_free(void *ctx, void *slot)
 
 static void feed_keys(struct adding *a)
 {
-    struct stat st;
     struct feed *f = &a->feed;
-    if (store_stat(a->store, &st))
-        f->refuse = &st;
+    if (a->store->file != NULL)
+        f->refuse = &a->store->file->status;
     f->ctx = a;
     f->slot_size = sizeof(struct added);
     f->work = take_chunk;
@@ -321,7 +307,6 @@ static void feed_keys(struct adding *a)
     f->finish = a->print != NULL ? print_chunk : NULL;
     f->slot_free = slot_free;
     feed_run(f);
-    f->refuse = NULL;
 }
 
 static uint64_t keys_on_disk(const char *dir)
@@ -337,16 +322,15 @@ static uint64_t keys_on_disk(const char *dir)
  * capacity that was asked for. */
 static void begin_refit(struct adding *a)
 {
-    struct stat st;
-    const struct header *h = store_header(a->store);
-    if (!a->made || !format_grows(h) || a->design.n != 0 || !store_stat(a->store, &st) ||
+    const struct header *h = a->store->header;
+    if (!a->made || !format_grows(h) || a->design.n != 0 || a->store->file == NULL ||
         (a->scratch_dir = disk_dir_of(a->store->name)) == NULL)
         return;
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
                                         .in_memory = KEPT_IN_MEMORY,
                                         .scratch_dir = a->scratch_dir,
                                         .threads = a->feed.keyopt->threads};
-    a->refit = refit_new(h, &st, &a->feed.keyopt->rule, &limits);
+    a->refit = refit_new(h, &a->store->file->status, &a->feed.keyopt->rule, &limits);
 }
 
 /* No refit after a run that stopped early: workers may have put keys that were not added. The
@@ -372,7 +356,7 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
  * soon know every key. */
 static void limit_fpr(struct adding *a)
 {
-    const struct header *h = store_header(a->store);
+    const struct header *h = a->store->header;
     double limit = WARN_USELESS * layers_design_fpr(h);
     bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
     if (a->options.max_fpr != 0 || a->options.rotate || a->in_memory || !has_design ||

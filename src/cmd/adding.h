@@ -74,8 +74,7 @@ struct adding {
     bool create;            /* make a missing filter */
     bool no_sync;
     struct add_options options;
-    const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
-    uint64_t sync_every; /* number of new keys after which to sync before printing; 0: never */
+    const char *advice; /* follows the message about a key that options.max_fpr refuses; or NULL */
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
      * sets feed.failed if the reason is a failure. NULL: nothing is printed. */
     bool (*print)(void *ctx, const struct chunk *chunk, struct added *r);
@@ -85,7 +84,6 @@ struct adding {
     bool stopped;        /* by `print` */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
-    uint64_t since_sync;
 };
 
 /* Can there be a filter of this design? Returns the exit status after a message, or 0. */

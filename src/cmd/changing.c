@@ -123,15 +123,15 @@ static void report_change(const struct changing *c)
 
 static void warn_if_full(const struct changing *c)
 {
-    struct add_state state = {0};
+    char text[WRITER_WARNING];
     double p = combine_fpr(&c->change.combine);
     const struct header *h = &c->change.combine.header;
     const struct layer *made = &h->layers[0];
     /* With whole hashes, no lower FPR is possible. */
     if (c->change.op != COUNTS_ADD || p <= writer_warn_fpr(h) || combine_bits(&made, 1) == 64)
         return;
-    writer_warn(h, c->change.path, "current", p, &state);
-    say_warning("%s", state.warning);
+    writer_warn(h, c->change.path, "current", p, text);
+    say_warning("%s", text);
 }
 
 static void report_batch(const struct changing *c)

@@ -78,7 +78,7 @@ static const struct opt filter_opts[] = {
      "with --generations: rotate whenever the newest generation is full",
      FLAG(struct dedup, adding.options.rotate), .needs = " FILTER"},
     {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
-     AMOUNT(struct dedup, adding.sync_every), .needs = " FILTER"},
+     AMOUNT(struct dedup, adding.options.sync_every), .needs = " FILTER"},
     {0, "no-sync", NULL,
      "do not wait for the disk; faster, but keys may be lost if the machine crashes",
      FLAG(struct dedup, adding.no_sync), .needs = " FILTER"},
@@ -373,9 +373,9 @@ static bool make(struct dedup *d)
     const struct sources *s = &d->adding.sources;
     if (!adding_make(&d->adding, &err))
         return say_failure(&err);
-    const struct header *h = store_header(d->adding.store);
+    const struct header *h = d->adding.store->header;
     if (s->n > 0 &&
-        !header_same_questions(h, d->path, store_header(s->filter[0].now), s->filter[0].path, &err))
+        !header_same_questions(h, d->path, s->filter[0].now->header, s->filter[0].path, &err))
         return say_failure(&err);
     bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
     if (d->adding.there != STORE_THERE && is_usual && !d->quiet)
@@ -414,7 +414,7 @@ static struct lost own_lost(const struct dedup *d)
     if (counts)
         chain_given(facts.layers.header, &facts.counters, &given, &dropped);
     lost.all = dropped;
-    if (s->state.warning[0] == '\0')
+    if (s->state.too_full[0] == '\0')
         return lost;
     lost.at_least = true;
     if (!store_census(s, d->keyopt.threads, NULL, &census, &ignored))
@@ -495,14 +495,13 @@ static void conclude_dedup(struct dedup *d)
                     d->path);
     warn_readings(d);
     /* If the filter is too full, print how many keys were lost to that. */
-    store_conclude(s, true);
-    bool too_full = s->state.warning[0] != '\0';
+    bool too_full = s->state.too_full[0] != '\0';
     struct lost lost = {0};
     char run[NUM_TEXT];
     if (too_full || d->verbose)
         lost = count_lost(d);
     if (too_full)
-        say_warning("%s; new ones probably taken for known: %s", s->state.warning,
+        say_warning("%s; new ones probably taken for known: %s", s->state.too_full,
                     show_lost(run, lost.run, lost.at_least));
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
@@ -559,7 +558,7 @@ static int run(int argc, char **argv)
                                  .print = print}};
     d.adding.ctx = &d;
     d.adding.feed.keyopt = d.adding.sources.keyopt = &d.keyopt;
-    d.adding.sources.follows = d.adding.sources.strict = true;
+    d.adding.sources.follow = SOURCES_FOLLOW_SAME;
     int status = run_dedup(&d, argc, argv);
     adding_close(&d.adding);
     keyopt_free(&d.keyopt);

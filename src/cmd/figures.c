@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/progress.h"
@@ -23,29 +22,34 @@ static bool read_census(unsigned threads, struct figures *f, struct err *err)
     struct facts facts;
     store_describe(f->store, &facts);
     f->shards = facts.n_shards > 1 ? facts.n_shards : 1;
-    f->health = facts.is_writing ? FILTER_WRITING : facts.is_dirty ? FILTER_DIRTY : FILTER_CLEAN;
-    progress_begin("checking", false, false);
-    f->is_file = store_check_pages(f->store, threads, &f->damaged);
-    progress_end();
+    f->is_file = f->store->file != NULL;
+    if (f->is_file) {
+        uint64_t unchecked;
+        f->health = filter_health(f->store->file);
+        progress_begin("checking", false, false);
+        f->damaged = filter_check_pages(f->store->file, threads, &unchecked, NULL, NULL);
+        progress_end();
+    }
     return store_census(f->store, threads, f->layer, &f->all, err);
 }
 
-/* Header and bits match if no header was written while the bits were read. If writers come and go
- * all the time, every try may fail. Then the file counts as being written, and its counters as
- * unknown. */
+/* Header and bits match if nobody has written another header once the bits are read. If writers
+ * come and go all the time, every try may fail. Then the file counts as being written, and its
+ * counters as unknown. */
 enum { TRIES = 5 };
 
 static bool read_every_bit(unsigned threads, struct figures *f)
 {
     struct err err;
     bool stable = false;
-    for (int tries = 0; !stable && tries < TRIES; tries++) {
-        if (tries > 0 && !store_refresh(f->store, &err))
+    uint64_t epoch = 0; /* of the header, when the bits were read */
+    for (int tries = 0; !stable && tries <= TRIES; tries++) {
+        bool ok = store_enter(f->store, SIZE_MAX, &err);
+        stable = tries > 0 && f->header->epoch == epoch;
+        epoch = f->header->epoch;
+        ok = ok && (stable || read_census(threads, f, &err));
+        if (!store_leave(f->store, ok, &err))
             return say_failure(&err);
-        if (!read_census(threads, f, &err))
-            return say_failure(&err);
-        atomic_thread_fence(memory_order_acquire);
-        stable = !store_changed(f->store);
     }
     if (!stable)
         f->health = FILTER_WRITING;
@@ -102,7 +106,7 @@ static bool check_secret(struct keyopt *keyopt, const struct figures *f)
 
 bool figures_read(struct figures *f, struct store *store, struct keyopt *keyopt)
 {
-    *f = (struct figures){.store = store, .header = store_header(store)};
+    *f = (struct figures){.store = store, .header = store->header};
     if (!read_every_bit(keyopt->threads, f))
         return false;
     find_layout(f);

@@ -18,6 +18,7 @@
 #include "cmd/redisopt.h"
 #include "cmd/sources.h"
 #include "cmd/warn.h"
+#include "file/filter.h"
 #include "store/store.h"
 
 struct query {
@@ -250,10 +251,10 @@ static bool answer_chunk(struct query *q, const struct chunk *chunk, struct resu
     r->selected = r->present = 0;
     r->n_labels = 0;
     r->out.len = 0;
-    bool ok = sources_begin(&q->sources, chunk->len, err);
+    bool ok = sources_enter(&q->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
-    return sources_end(&q->sources, ok, err);
+    return sources_leave(&q->sources, ok, err);
 }
 
 static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
@@ -419,11 +420,10 @@ static void free_result(void *ctx, void *slot)
 
 static void feed_query(struct query *q)
 {
-    struct stat st;
-    bool is_file = store_stat(q->sources.filter[0].now, &st);
+    const struct store *filter = q->sources.filter[0].now;
     q->feed = (struct feed){.keyopt = &q->keyopt,
                             .title = "querying",
-                            .refuse = is_file ? &st : NULL,
+                            .refuse = filter->file != NULL ? &filter->file->status : NULL,
                             .prompt = true,
                             .questions = q->annotate,
                             .keep_going = true,
@@ -434,10 +434,8 @@ static void feed_query(struct query *q)
                             .work = work,
                             .commit = commit,
                             .slot_free = free_result};
-    redisopt_hint_many(q->sources.filter[0].now, &q->keyopt,
-                       "seen import 'URI' -o F; seen query F");
+    redisopt_hint_many(filter, &q->keyopt, "seen import 'URI' -o F; seen query F");
     feed_run(&q->feed);
-    q->feed.refuse = NULL;
 }
 
 /* Of N absent keys, N * fpr are reported present and N * (1 - fpr) absent. So N is the number of
@@ -466,9 +464,7 @@ static bool open_query(struct query *q, const char *path)
     struct err err;
     if (!sources_add_first(s, path, NULL, &err))
         return say_failure(&err);
-    s->follows = q->annotate;
-    s->strict = q->count;
-    s->warns_useless = true;
+    s->follow = q->annotate ? SOURCES_FOLLOW : SOURCES_STAY;
     if (!sources_open(s, &err)) {
         keyopt_advise_order(&q->keyopt, path, &err);
         return say_failure(&err);

@@ -42,10 +42,7 @@ static bool open_next(const struct sources *s, struct source_filter *f, bool loo
         return true;
     }
     f->next = store_open(f->path, STORE_READ, &s->open, err);
-    if (f->next == NULL)
-        return false;
-    store_expect(f->next, s->many);
-    return true;
+    return f->next != NULL;
 }
 
 /* Is filter i for the same keys as the others? */
@@ -55,8 +52,7 @@ static bool suits(const struct sources *s, size_t i, struct err *err)
     if (s->sink != NULL && store_same(s->sink, f->next))
         return fail(err, "'%s' is the filter itself: --also is for others", f->path);
     const struct store *first = s->sink != NULL ? s->sink : s->filter[0].next;
-    return header_same_questions(store_header(first), first->name, store_header(f->next), f->path,
-                                 err);
+    return header_same_questions(first->header, first->name, f->next->header, f->path, err);
 }
 
 /* Adopts the key preparation of filter i, after those before it. If the filters' key lengths
@@ -67,8 +63,8 @@ static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, stru
     unsigned len = keyopt->rule.key_len;
     if (s->counts && !store_check_counts(next, err))
         return false;
-    keyopt->rule.bytes |= store_wants_bytes(next);
-    if (!keyopt_adopt(keyopt, store_header(next), next->name, err))
+    keyopt->rule.bytes |= next->wants_bytes;
+    if (!keyopt_adopt(keyopt, next->header, next->name, err))
         return false;
     bool is_first = i == 0 && s->sink == NULL;
     if (!is_first && keyopt->rule.key_len != len)
@@ -111,10 +107,10 @@ static void change(struct sources *s, bool to_new)
         struct store *used = to_new ? f->next : f->now, *other = to_new ? f->now : f->next;
         if (other != used)
             store_close(other);
-        if (f->now != used)
+        if (f->now != used) {
             warn_unclean(used);
-        if (f->now != used && s->warns_useless)
             warn_useless(used);
+        }
         f->now = used;
         f->next = NULL;
     }
@@ -142,7 +138,7 @@ void sources_close(struct sources *s)
     free(s->why);
 }
 
-/* ---- Changes by other processes. What changes anything is called with the lock held for writing;
+/* ---- Names that refer to other files. What follows them is called with the lock held for writing;
  * another thread may have done the same meanwhile. */
 
 enum { LOOK_MS = 1000 };
@@ -163,14 +159,6 @@ static bool any_replaced(const struct sources *s)
     for (size_t i = 0; !replaced && i < s->n; i++)
         replaced = store_replaced(s->filter[i].now);
     return replaced;
-}
-
-static bool all_intact(const struct sources *s, struct err *err)
-{
-    bool intact = true;
-    for (size_t i = 0; intact && i < s->n; i++)
-        intact = store_check_intact(s->filter[i].now, err);
-    return intact;
 }
 
 /* Prints why the old filters stay in use, unless the last message gave the same reason. */
@@ -216,7 +204,7 @@ static bool take_up(struct sources *s, struct err *err)
     return ok;
 }
 
-/* The same with `strict`: the key preparation must stay as it is, and so does the list. */
+/* The same if the key preparation must stay as it is; and so does the list. */
 static bool take_up_same(struct sources *s, struct err *err)
 {
     bool ok = true;
@@ -224,7 +212,7 @@ static bool take_up_same(struct sources *s, struct err *err)
     for (size_t i = 0; ok && i < s->n; i++) {
         struct source_filter *f = &s->filter[i];
         ok = open_next(s, f, true, err) &&
-             (header_same_keys(store_header(f->now), store_header(f->next), &what) ||
+             (header_same_keys(f->now->header, f->next->header, &what) ||
               fail(err, "'%s' was replaced by a filter that differs in %s", f->path, what.text));
     }
     change(s, ok);
@@ -235,7 +223,7 @@ static bool follow(struct sources *s, struct err *err)
 {
     if (!any_replaced(s))
         return true;
-    if (s->strict)
+    if (s->follow == SOURCES_FOLLOW_SAME)
         return take_up_same(s, err);
     if (take_up(s, err)) {
         free(s->why);
@@ -246,58 +234,32 @@ static bool follow(struct sources *s, struct err *err)
     return true;
 }
 
-/* Picks up layers that were added or dropped. */
-static bool refresh(struct sources *s, struct err *err)
+bool sources_enter(struct sources *s, size_t len, struct err *err)
 {
+    bool looks = s->follow == SOURCES_FOLLOW_SAME || (s->follow == SOURCES_FOLLOW && is_time(s));
     bool ok = true;
-    for (size_t i = 0; ok && i < s->n; i++)
-        if (store_changed(s->filter[i].now))
-            ok = store_refresh(s->filter[i].now, err);
-    return ok;
-}
-
-static bool is_current(const struct sources *s, bool looks)
-{
-    bool changed = looks && any_replaced(s);
-    for (size_t i = 0; !changed && i < s->n; i++)
-        changed = store_changed(s->filter[i].now);
-    return !changed;
-}
-
-static void expect_many(struct sources *s)
-{
-    if (atomic_exchange(&s->many, true))
-        return;
-    for (size_t i = 0; i < s->n; i++)
-        store_expect(s->filter[i].now, true);
-}
-
-/* From this chunk length on, filters are read ahead: the keys will touch many pages. */
-enum { MUCH = 64 << 10 };
-
-bool sources_begin(struct sources *s, size_t len, struct err *err)
-{
-    bool looks = s->follows && (s->strict || is_time(s));
     pthread_rwlock_rdlock(&s->lock);
-    /* A mapping of an overwritten file may be longer than the file: it must not be read. */
-    bool ok = all_intact(s, err);
-    if (ok && !is_current(s, looks)) {
+    if (looks && any_replaced(s)) {
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_wrlock(&s->lock);
-        ok = (!looks || follow(s, err)) && refresh(s, err);
+        ok = follow(s, err);
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_rdlock(&s->lock);
     }
-    if (len >= MUCH)
-        expect_many(s);
+    for (size_t i = 0; i < s->n; i++) {
+        struct err why;
+        if (!store_enter(s->filter[i].now, len, &why) && ok)
+            ok = fail(err, "%s", why.text);
+    }
     return ok;
 }
 
-bool sources_end(struct sources *s, bool ok, struct err *err)
+bool sources_leave(struct sources *s, bool ok, struct err *err)
 {
-    bool intact = all_intact(s, err);
+    for (size_t i = 0; i < s->n; i++)
+        ok = store_leave(s->filter[i].now, ok, err);
     pthread_rwlock_unlock(&s->lock);
-    return intact && ok;
+    return ok;
 }
 
 /* ---- Queries. */

@@ -7,9 +7,9 @@
  *     sources_add(&s, path, &err)                        // each filter
  *     sources_open(&s, &err)
  *     ... for each chunk, in any thread:
- *     ok = sources_begin(&s, chunk->len, &err)
+ *     ok = sources_enter(&s, chunk->len, &err)
  *     ok = ok && sources_query(&s, batch, &answers, &err)
- *     ok = sources_end(&s, ok, &err)                     // after a failure, the answers are void
+ *     ok = sources_leave(&s, ok, &err)                   // after a failure, the answers are void
  *     ...
  *     sources_close(&s);                                 // in any case
  */
@@ -42,16 +42,22 @@ struct source_filter {
     struct store *next; /* private */
 };
 
+/* What becomes of a filter whose name refers to another file during the run. */
+enum sources_follow {
+    SOURCES_STAY,   /* the file that was opened is asked to the end */
+    SOURCES_FOLLOW, /* within a second, the new file is asked; if it cannot be used, the old one,
+                       and a warning says why, once a reason */
+    SOURCES_FOLLOW_SAME /* the next chunk asks the new file, which must be for the same keys,
+                           because the answers of all chunks belong together */
+};
+
 struct sources {
     struct keyopt *keyopt; /* adopts the filters' key preparation */
     struct open_options open;
     const char *list_path; /* of --confirm; NULL: none */
     bool which;            /* the answers name the filter that has a key ... */
     bool counts;           /* ... and its count; then there is one filter, a counted set */
-    bool follows;          /* open files anew if they are replaced during the run */
-    bool strict;        /* the answers of all chunks belong together: it is an error if a filter is
-                           replaced by one with another key preparation */
-    bool warns_useless; /* warn about filters that are far too full (warn_useless) */
+    enum sources_follow follow;
     struct store *sink; /* until sources_open: a filter for the same keys, which is not queried;
                            NULL: none */
     bool one_length;    /* keys have the length of that filter, or else of the first one */
@@ -59,8 +65,7 @@ struct sources {
     size_t n;
     struct confirm *list; /* NULL: none */
     /* The rest is private. */
-    pthread_rwlock_t lock; /* for reading: to query; for writing: to change what is open */
-    atomic_bool many;      /* many keys are expected */
+    pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to follow */
     atomic_ulong looked;   /* when names were last looked at, in milliseconds */
     struct err *why;       /* the last reason printed why a new filter cannot be used */
     struct {
@@ -82,16 +87,10 @@ bool sources_add_first(struct sources *s, const char *path, struct store *open, 
 /* Opens all filters, which must be for the same keys (header_same_questions), and the list. */
 bool sources_open(struct sources *s, struct err *err);
 
-/* Call sources_begin before keys are prepared and queried, and sources_end afterwards, even after a
- * failure; it returns `ok`, or fails if a filter was overwritten meanwhile. Then the answers since
- * sources_begin are void.
- *
- * sources_begin picks up changes by other processes. `len`: of the chunk; before many keys, filters
- * are read ahead. With `follows`, it checks whether a name now refers to another file, and then
- * opens that: with `strict` at each call, else once a second. If a new file cannot be used, this is
- * an error with `strict`; else each new reason is printed once, and all old files stay in use. */
-bool sources_begin(struct sources *s, size_t len, struct err *err);
-bool sources_end(struct sources *s, bool ok, struct err *err);
+/* Call sources_enter before keys are prepared and queried, and sources_leave afterwards, even after
+ * a failure (store_enter, store_leave). sources_enter also follows names. */
+bool sources_enter(struct sources *s, size_t len, struct err *err);
+bool sources_leave(struct sources *s, bool ok, struct err *err);
 
 /* A key is present if any filter has it and the list, if there is one, has it too. */
 bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,

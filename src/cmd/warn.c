@@ -3,6 +3,7 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "file/chain.h"
+#include "file/filter.h"
 
 static void slot_damaged(const char *name)
 {
@@ -18,18 +19,14 @@ static void dirty(const char *name)
 
 void warn_slot(const struct store *s)
 {
-    struct facts facts;
-    store_describe(s, &facts);
-    if (facts.slot_damaged)
+    if (s->file != NULL && s->file->slot_damaged)
         slot_damaged(s->name);
 }
 
 void warn_unclean(const struct store *s)
 {
-    struct facts facts;
-    store_describe(s, &facts);
     warn_slot(s);
-    if (facts.needs_repair)
+    if (s->header->state == STATE_DIRTY)
         dirty(s->name);
 }
 
@@ -53,7 +50,7 @@ void warn_useless(const struct store *s)
 {
     struct facts facts;
     char now[NUM_TEXT], design[NUM_TEXT];
-    const struct header *h = store_header(s);
+    const struct header *h = s->header;
     store_describe(s, &facts);
     double fpr = chain_counted_fpr(h, &facts.counters);
     if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WARN_USELESS * layers_design_fpr(h))
@@ -73,7 +70,7 @@ void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n
 {
     char made[READING_TEXT], read[READING_TEXT];
     struct reading now = reading_of(rule);
-    const struct reading *then = &store_header(s)->reading;
+    const struct reading *then = &s->header->reading;
     if (warn_finds_few(n, found) && reading_differs(then, &now))
         say_note("'%s' has hardly any of these keys: it was made from %s, and these are %s",
                  s->name, reading_show(then, made), reading_show(&now, read));

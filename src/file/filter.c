@@ -20,8 +20,10 @@
 #include "base/output.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "base/ram.h"
 #include "base/sig.h"
 #include "keys/xxh3.h"
+#include "kind/layout.h"
 #include "file/lock.h"
 
 /* Chooses between the two slots. An intact slot counts even if its contents are refused: the other
@@ -243,8 +245,31 @@ static bool prepare_verifying(struct filter *f, const struct header *h, struct e
     return true;
 }
 
+/* Gets zeroed memory for the layers that have none. */
+static bool allocate_layers(struct filter *f, const struct header *h, struct err *err)
+{
+    char need[NUM_TEXT];
+    num_show_bytes(need, h->file_len);
+    if (h->file_len > ram_limit())
+        return fail(err, "cannot make %s: %s are needed", f->path, need);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        size_t len = (size_t)h->layers[i].data_len;
+        if (f->data[i] != NULL)
+            continue;
+        void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (data == MAP_FAILED)
+            return fail_errno(err, "cannot make %s of %s", f->path, need);
+        if (!layout_is_sparse(&h->layers[i]))
+            madvise(data, len, MADV_HUGEPAGE);
+        f->data[i] = data;
+    }
+    return true;
+}
+
 bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
 {
+    if (filter_in_memory(f))
+        return allocate_layers(f, h, err);
     if (h->file_len != f->map_len && !map_file(f, h->file_len, err))
         return false;
     for (unsigned i = 0; i < h->n_layers; i++)
@@ -283,6 +308,15 @@ bool filter_open(struct filter *f, const char *path, enum filter_mode mode, stru
     return false;
 }
 
+bool filter_open_memory(struct filter *f, const struct header *h, struct err *err)
+{
+    *f = (struct filter){.path = "a filter in memory", .fd = -1, .writable = true, .header = *h};
+    if (filter_prepare(f, h, err))
+        return true;
+    filter_close(f);
+    return false;
+}
+
 static void unmap_file(struct filter *f)
 {
     if (f->map == NULL)
@@ -296,7 +330,10 @@ void filter_close(struct filter *f)
 {
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++) {
         free(f->verified[i]);
+        if (filter_in_memory(f) && f->data[i] != NULL)
+            munmap(f->data[i], (size_t)f->header.layers[i].data_len);
         f->verified[i] = NULL;
+        f->data[i] = NULL;
     }
     unmap_file(f);
     if (f->fd >= 0)

@@ -39,15 +39,15 @@ enum filter_health {
 };
 
 struct filter {
-    const char *path; /* as given; must outlive the filter */
-    int fd;
+    const char *path;   /* as given; must outlive the filter */
+    int fd;             /* -1: in memory, or not open */
     struct stat status; /* of the file, when the header was read */
     bool settled;       /* false: a writer was about to leave, and would change it once more */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;
     struct header header;
-    uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping */
+    uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping; or memory of its own */
     bool slot_damaged;                /* one of the two header slots is damaged */
     bool may_be_copied;               /* by an overlay: see filter_is_copied */
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
@@ -59,6 +59,15 @@ struct filter {
 /* Refuses a file to which standard output or standard error is redirected. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
+
+/* An empty filter with this header in the memory of this process. It has no file, no pages to check
+ * and no other users. */
+bool filter_open_memory(struct filter *f, const struct header *h, struct err *err);
+
+static inline bool filter_in_memory(const struct filter *f)
+{
+    return f->fd < 0;
+}
 
 /* Only the header of a file. */
 bool filter_read_header(const char *path, struct header *h, struct err *err);

@@ -144,6 +144,10 @@ bool session_change(struct session *s, const struct header *h, struct err *err)
     struct header next = *h;
     next.state = f->header.state;
     next.counters = next.state == STATE_CLEAN ? s->counters : f->header.counters;
+    if (filter_in_memory(f)) {
+        s->filter->header = next;
+        return true;
+    }
     bool in_one_slot = publish(s, next, true, err);
     return in_one_slot && publish(s, next, true, err);
 }
@@ -537,7 +541,9 @@ static void begin_turn(struct session *s)
 
 bool session_begin(struct session *s, struct filter *f, struct err *err)
 {
-    *s = (struct session){.filter = f};
+    *s = (struct session){.filter = f, .counters = f->header.counters};
+    if (filter_in_memory(f))
+        return true;
     if (!lock_current(s, err) || !enter(s, err))
         return give_up(s);
     unlock(s);
@@ -547,6 +553,8 @@ bool session_begin(struct session *s, struct filter *f, struct err *err)
 bool session_lock(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
+    if (filter_in_memory(f))
+        return true;
     if (!lock_current(s, err))
         return give_up(s);
     if (!s->entered) {
@@ -656,6 +664,8 @@ static bool all_touched(const struct layer *l, const uint8_t *touched)
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
+    if (filter_in_memory(s->filter))
+        return true;
     struct touch t = {.s = s,
                       .layer = layer,
                       .many = s->n_changed > SESSION_FEW || is_stale(s->filter),
@@ -686,6 +696,8 @@ static void renew_changed(struct session *s)
 
 void session_unlock(struct session *s)
 {
+    if (filter_in_memory(s->filter))
+        return;
     renew_changed(s);
     store_counters(s->filter, &s->counters);
     s->records = s->counters.records;
@@ -711,6 +723,10 @@ static bool check_name(const struct session *s, struct err *err)
 bool session_end(struct session *s, bool sync, struct err *err)
 {
     struct err why;
+    if (filter_in_memory(s->filter)) {
+        s->filter->header.counters = s->counters;
+        return true;
+    }
     /* An incomplete turn leaves PAGE_TURN odd: its keys will be counted by the bits. */
     if (s->locked)
         unlock(s);

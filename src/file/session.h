@@ -47,6 +47,9 @@
  *   reports the error once). The process says so in the session page and acknowledges no more keys,
  *   nor does any other writer of this session. The last of them marks the file dirty. Nothing is
  *   added to a dirty file before its repair (repair.h), which makes a new file of its bits.
+ *
+ * A filter in memory (filter_open_memory) has turns, too, in which there is nothing to lock, to
+ * mark or to sync.
  */
 #ifndef FILE_SESSION_H
 #define FILE_SESSION_H

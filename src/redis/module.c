@@ -351,13 +351,6 @@ static bool add_end(struct store *s, bool sync, struct err *err)
     return ok;
 }
 
-/* The module lets no filter become fuller than it was made for. */
-static void conclude(struct store *s, bool again)
-{
-    (void)again;
-    s->state.warning[0] = '\0';
-}
-
 /* ---- All bits. */
 
 static void free_layers(uint8_t **data, unsigned n)
@@ -421,7 +414,6 @@ static const struct store_ops ops = {
     .census = take_census,
     .add_begin = add_begin,
     .add = add,
-    .conclude = conclude,
     .add_end = add_end,
     .close = close_store,
 };

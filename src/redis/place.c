@@ -507,6 +507,7 @@ struct redis *redis_connect(const char *name, const struct open_options *options
         return NULL;
     }
     r->store.name = name;
+    r->store.header = &r->header;
     r->replicas = o->replicas;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);

@@ -157,7 +157,7 @@ static bool warn(struct redis *r, struct err *err)
     double fpr = redis_fpr(r);
     r->warned = fpr > limit;
     if (r->warned)
-        writer_warn(&r->header, r->store.name, "current", fpr, &r->store.state);
+        writer_warn(&r->header, r->store.name, "current", fpr, r->store.state.warning);
     return true;
 }
 
@@ -179,13 +179,6 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     r->gone = result == ADD_FAILED;
     pthread_mutex_unlock(&r->lock);
     return result;
-}
-
-/* The warning was given when the limit was passed. */
-static void conclude(struct store *s, bool again)
-{
-    (void)again;
-    s->state.warning[0] = '\0';
 }
 
 /* The server has all keys for which it has replied, if it still has the filter. */
@@ -212,7 +205,6 @@ static const struct store_ops ops = {
     .census = take_census,
     .add_begin = add_begin,
     .add = add,
-    .conclude = conclude,
     .add_end = add_end,
     .make = redis_make,
     .close = close_store,

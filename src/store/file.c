@@ -1,24 +1,18 @@
 /*
- * The store (store.h) for a filter file: opens and maps the filter (filter.h), and adds keys in a
- * session beside other writers (session.h).
+ * The store (store.h) for a filter in a file or in memory (filter.h). Keys are added in a session
+ * (session.h), in a file beside other writers.
  */
 #include <errno.h>
-#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/bits.h"
 #include "base/err.h"
-#include "base/num.h"
-#include "keys/hash.h"
-#include "keys/sort.h"
-#include "write/advance.h"
 #include "file/chain.h"
 #include "file/filter.h"
 #include "write/filter_build.h"
@@ -32,10 +26,12 @@
 struct file {
     struct store store;
     struct filter filter;
+    pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to refresh */
+    atomic_bool reads_ahead;
     struct session session;
-    bool has_warned;
-    struct backing backing;
     struct writer writer;
+    uint64_t since_sync; /* new keys */
+    bool has_warned;
 };
 
 static struct file *file_of(struct store *s)
@@ -48,61 +44,43 @@ static const struct file *const_file_of(const struct store *s)
     return (const struct file *)(const void *)s;
 }
 
-static bool lock(void *place, struct err *err)
-{
-    struct file *file = place;
-    if (!session_lock(&file->session, err))
-        return false;
-    if (advance_finish(&file->session, err))
-        return true;
-    session_unlock(&file->session);
-    return false;
-}
-
-static void unlock(void *place)
-{
-    struct file *file = place;
-    session_unlock(&file->session);
-}
-
-static bool verify(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err)
-{
-    struct file *file = place;
-    return filter_verify(&file->filter, layer, keys, n, err);
-}
-
-static bool touch(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err)
-{
-    struct file *file = place;
-    return session_touch(&file->session, layer, keys, n, err);
-}
-
-static bool next_layer(void *place, unsigned threads, struct err *err)
-{
-    struct file *file = place;
-    return advance(&file->session, threads, err);
-}
-
-static const struct backing_ops backing_ops = {
-    .lock = lock,
-    .unlock = unlock,
-    .verify = verify,
-    .touch = touch,
-    .advance = next_layer,
-};
-
 static void describe(const struct store *s, struct facts *facts)
 {
     const struct file *file = const_file_of(s);
     const struct filter *f = &file->filter;
     bool has_session = file->session.filter != NULL;
-    enum filter_health health = filter_health(f);
     *facts = (struct facts){.layers = filter_layers(f),
-                            .counters = has_session ? file->session.counters : f->header.counters,
-                            .is_writing = health == FILTER_WRITING,
-                            .is_dirty = health == FILTER_DIRTY,
-                            .needs_repair = f->header.state == STATE_DIRTY,
-                            .slot_damaged = f->slot_damaged};
+                            .counters = has_session ? file->session.counters : f->header.counters};
+}
+
+/* From this length on, keys touch so many pages that the file is read ahead. */
+enum { MUCH = 64 << 10 };
+
+static bool enter(struct store *s, size_t len, struct err *err)
+{
+    struct file *file = file_of(s);
+    struct filter *f = &file->filter;
+    pthread_rwlock_rdlock(&file->lock);
+    /* A mapping of an overwritten file may be longer than the file: it must not be read. */
+    bool ok = filter_check_intact(f, err);
+    if (ok && filter_changed(f)) {
+        pthread_rwlock_unlock(&file->lock);
+        pthread_rwlock_wrlock(&file->lock);
+        ok = filter_refresh(f, err); /* unless another thread has done it meanwhile */
+        pthread_rwlock_unlock(&file->lock);
+        pthread_rwlock_rdlock(&file->lock);
+    }
+    if (len >= MUCH && !atomic_exchange(&file->reads_ahead, true))
+        filter_expect(f, true);
+    return ok;
+}
+
+static bool leave(struct store *s, struct err *err)
+{
+    struct file *file = file_of(s);
+    bool intact = filter_check_intact(&file->filter, err);
+    pthread_rwlock_unlock(&file->lock);
+    return intact;
 }
 
 static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
@@ -119,32 +97,12 @@ static bool query_counts(struct store *s, struct hashes keys, size_t n, uint64_t
 static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
                         struct err *err)
 {
-    const struct layers layers = filter_layers(&file_of(s)->filter);
-    (void)err;
+    const struct filter *f = &file_of(s)->filter;
+    const struct layers layers = filter_layers(f);
     layers_census_each(&layers, threads, layer);
     layers_census_whole(layers.header, layer, all);
     layers_sample_fpr(&layers, threads, all);
-    return true;
-}
-
-static bool changed(const struct store *s)
-{
-    return filter_changed(&const_file_of(s)->filter);
-}
-
-static bool refresh(struct store *s, struct err *err)
-{
-    return filter_refresh(&file_of(s)->filter, err);
-}
-
-static bool check_intact(const struct store *s, struct err *err)
-{
-    return filter_check_intact(&const_file_of(s)->filter, err);
-}
-
-static void expect(struct store *s, bool many)
-{
-    filter_expect(&file_of(s)->filter, many);
+    return filter_in_memory(f) || filter_check_intact(f, err);
 }
 
 /* Says once what a writer that ended without leaving may have left undone. */
@@ -165,12 +123,7 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     if (!writer_check(filter_layers(&file->filter), s->name, options, err) ||
         !session_begin(&file->session, &file->filter, err))
         return false;
-    file->backing = (struct backing){.ops = &backing_ops,
-                                     .place = file,
-                                     .name = s->name,
-                                     .layers = filter_layers(&file->filter),
-                                     .counters = &file->session.counters};
-    writer_begin(&file->writer, &file->backing, options, &s->state);
+    writer_begin(&file->writer, &file->session, options, &s->state);
     warn_of_dead(file);
     return true;
 }
@@ -178,75 +131,73 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    return writer_add(&file_of(s)->writer, keys, known, n, done, err);
-}
-
-static void conclude(struct store *s, bool again)
-{
-    writer_conclude(&file_of(s)->writer, again);
-}
-
-static bool sync_keys(struct store *s, struct err *err)
-{
-    return session_sync(&file_of(s)->session, err);
+    struct file *file = file_of(s);
+    uint64_t before = s->state.n_new, every = file->writer.options.sync_every;
+    enum add_result result = writer_add(&file->writer, keys, known, n, done, err);
+    file->since_sync += s->state.n_new - before;
+    if (result == ADD_FAILED || every == 0 || file->since_sync < every)
+        return result;
+    file->since_sync = 0;
+    return session_sync(&file->session, err) ? result : ADD_FAILED;
 }
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
     struct file *file = file_of(s);
+    writer_conclude(&file->writer);
     bool ok = session_end(&file->session, sync, err);
     warn_of_dead(file);
     return ok;
 }
 
-static struct filter *filter_of(struct store *s)
-{
-    return &file_of(s)->filter;
-}
-
 static void close_file(struct store *s)
 {
-    filter_close(&file_of(s)->filter);
+    struct file *file = file_of(s);
+    filter_close(&file->filter);
+    pthread_rwlock_destroy(&file->lock);
     free(s);
 }
 
 static const struct store_ops ops = {
     .describe = describe,
+    .enter = enter,
     .query = query,
+    .leave = leave,
     .query_counts = query_counts,
     .census = take_census,
-    .changed = changed,
-    .refresh = refresh,
-    .check_intact = check_intact,
-    .expect = expect,
     .add_begin = add_begin,
     .add = add,
-    .conclude = conclude,
-    .sync = sync_keys,
     .add_end = add_end,
-    .file = filter_of,
     .close = close_file,
 };
 
-static struct store *file_new(const char *path, const struct store_ops *file_ops, struct err *err)
+static struct file *file_new(const char *path, const struct store_ops *file_ops, struct err *err)
 {
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL) {
         fail(err, "out of memory");
         return NULL;
     }
-    file->store = (struct store){.ops = file_ops, .name = path};
-    return &file->store;
+    pthread_rwlock_init(&file->lock, NULL);
+    file->filter.fd = -1;
+    file->store = (struct store){.ops = file_ops, .name = path, .header = &file->filter.header};
+    return file;
 }
 
 static struct store *open_file(const char *path, enum store_mode mode, struct err *err)
 {
-    struct store *s = file_new(path, &ops, err);
+    struct file *file = file_new(path, &ops, err);
     enum filter_mode how = mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ;
-    if (s == NULL || filter_open(filter_of(s), path, how, err))
-        return s;
-    free(s);
-    return NULL;
+    if (file == NULL)
+        return NULL;
+    if (!filter_open(&file->filter, path, how, err)) {
+        close_file(&file->store);
+        return NULL;
+    }
+    if (mode == STORE_READ)
+        filter_expect(&file->filter, false);
+    file->store.file = &file->filter;
+    return &file->store;
 }
 
 struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
@@ -260,11 +211,36 @@ struct store *file_open(const char *path, enum store_mode mode, const struct ope
     return s;
 }
 
+/* ---- A filter in memory: a file that nobody else can enter. */
+
+static const struct store_ops memory_ops = {
+    .describe = describe,
+    .query = query,
+    .census = take_census,
+    .add_begin = add_begin,
+    .add = add,
+    .add_end = add_end,
+    .close = close_file,
+};
+
+struct store *memory_open(const struct header *h, struct err *err)
+{
+    struct file *file = file_new("", &memory_ops, err);
+    if (file == NULL)
+        return NULL;
+    if (!filter_open_memory(&file->filter, h, err)) {
+        close_file(&file->store);
+        return NULL;
+    }
+    file->store.name = file->filter.path;
+    return &file->store;
+}
+
 /* ---- A file that is to be made. It has only a header. */
 
 static void describe_planned(const struct store *s, struct facts *facts)
 {
-    *facts = (struct facts){.layers.header = &const_file_of(s)->filter.header};
+    *facts = (struct facts){.layers.header = s->header};
 }
 
 /* The disk may be too full for the expected keys, but not for the actual ones. */
@@ -279,24 +255,21 @@ static bool make_smaller(const char *path, struct header *h, struct err *err)
 
 static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
 {
-    struct header h = filter_of(s)->header;
+    struct filter *f = &file_of(s)->filter;
+    struct header h = f->header;
     layout[0] = '\0';
     if ((!filter_build_empty_file(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
-        !filter_open(filter_of(s), s->name, FILTER_WRITE, err))
+        !filter_open(f, s->name, FILTER_WRITE, err))
         return false;
     s->ops = &ops;
+    s->file = f;
     return true;
-}
-
-static void close_planned(struct store *s)
-{
-    free(s);
 }
 
 static const struct store_ops planned_ops = {
     .describe = describe_planned,
     .make = make_planned,
-    .close = close_planned,
+    .close = close_file,
 };
 
 struct store *file_prepare(const char *path, const struct store_plan *plan,
@@ -312,9 +285,11 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
         return NULL;
     }
     *there = STORE_ABSENT;
-    struct store *s = file_new(path, &planned_ops, err);
-    if (s == NULL || plan->header(plan->ctx, &filter_of(s)->header, err))
-        return s;
-    free(s);
+    struct file *file = file_new(path, &planned_ops, err);
+    if (file == NULL)
+        return NULL;
+    if (plan->header(plan->ctx, &file->filter.header, err))
+        return &file->store;
+    close_file(&file->store);
     return NULL;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/disk.h"
 #include "file/filter.h"
@@ -79,53 +80,27 @@ void store_close(struct store *s)
         s->ops->close(s);
 }
 
-struct filter *store_file(struct store *s, struct err *err)
-{
-    if (s->ops->file != NULL)
-        return s->ops->file(s);
-    fail(err, "'%s' is not a file", s->name);
-    return NULL;
-}
-
 bool store_check_counts(const struct store *s, struct err *err)
 {
-    const struct header *h = store_header(s);
-    return (s->ops->query_counts != NULL && kind_counts(h->layers[0].kind)) ||
+    return (s->ops->query_counts != NULL && kind_counts(s->header->layers[0].kind)) ||
            fail(err,
                 "'%s' does not count its keys: 'seen create --counted' makes a filter that does",
                 s->name);
 }
 
-bool store_stat(struct store *s, struct stat *st)
+static bool same_inode(const struct stat *a, const struct stat *b)
 {
-    struct err ignored;
-    const struct filter *f = store_file(s, &ignored);
-    return f != NULL && fstat(f->fd, st) == 0;
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-bool store_check_pages(struct store *s, unsigned threads, uint64_t *damaged)
+bool store_replaced(const struct store *s)
 {
-    struct err ignored;
-    uint64_t unchecked;
-    const struct filter *f = store_file(s, &ignored);
-    if (f != NULL)
-        *damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
-    return f != NULL;
+    struct stat now;
+    return s->file != NULL && stat(s->name, &now) == 0 && !same_inode(&now, &s->file->status);
 }
 
-bool store_replaced(struct store *s)
+bool store_same(const struct store *a, const struct store *b)
 {
-    struct stat ours, now;
-    struct err ignored;
-    const struct filter *f = store_file(s, &ignored);
-    return f != NULL && fstat(f->fd, &ours) == 0 && stat(s->name, &now) == 0 &&
-           (now.st_dev != ours.st_dev || now.st_ino != ours.st_ino || filter_is_copied(f));
-}
-
-bool store_same(struct store *a, struct store *b)
-{
-    struct stat x, y;
-    if (a == b || strcmp(a->name, b->name) == 0)
-        return true;
-    return store_stat(a, &x) && store_stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return strcmp(a->name, b->name) == 0 ||
+           (a->file != NULL && b->file != NULL && same_inode(&a->file->status, &b->file->status));
 }

@@ -1,14 +1,15 @@
 /*
  * A filter, wherever it lives: in a file, in memory or in Redis (redis.h).
- * Callers see no files, mappings or pages. A call takes any number of keys.
+ * Callers see no mappings or pages. A call takes any number of keys.
  *
  *     struct store *s = store_open(name, STORE_READ, NULL, &err);    // NULL: see err
- *     store_query(s, keys, n, present, &err);                        // any thread
+ *     ok = store_enter(s, len, &err);                                // any thread
+ *     ok = ok && store_query(s, keys, n, present, &err);
+ *     ok = store_leave(s, ok, &err);                                 // false: the answers are void
  *     store_close(s);
  *
  *     store_add_begin(s, &options, &err);                            // opened with STORE_WRITE
  *     store_add(s, keys, known, n, &done, &err);                     // one thread at a time
- *     store_conclude(s, false);
  *     store_add_end(s, sync, &err);
  *
  * To add a new kind of store, implement one `struct store_ops` and add its name prefix to the list
@@ -20,7 +21,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
 #include "keys/hash.h"
@@ -38,21 +38,19 @@ enum store_mode {
 
 /* What is known of a store without reading its bits. */
 struct facts {
-    struct layers layers;     /* valid until the store is refreshed or closed; data[i] is NULL if
-                                 the bits are not on this machine */
+    struct layers layers;     /* valid until store_enter or store_close; data[i] is NULL if the bits
+                                 are not on this machine */
     struct counters counters; /* as they are now, if keys are being added */
-    bool is_writing;          /* a live process is adding keys */
-    bool is_dirty;            /* a writer ended without leaving, and no writer has come since */
-    bool needs_repair;        /* a page differs since a crash of the machine or a failed sync */
-    bool slot_damaged;        /* one of two copies of the header */
     unsigned n_shards;        /* number of shards, each with these layers; a key is in one of them;
                                  0: the filter is not sharded */
 };
 
 struct store {
     const struct store_ops *ops;
-    const char *name; /* in messages */
-    bool wants_bytes; /* query and add need the keys' bytes, not only their hashes */
+    const char *name;            /* in messages */
+    const struct header *header; /* of the filter; its counters may be those of an earlier time */
+    const struct filter *file;   /* NULL: the store is not a file, or the file is not made yet */
+    bool wants_bytes; /* query and add need the keys' bytes (hashes.bytes), not only their hashes */
     struct add_state state;
 };
 
@@ -76,27 +74,16 @@ struct store_ops {
     bool (*query_counts)(struct store *s, struct hashes keys, size_t n, uint64_t *count,
                          struct err *err);
 
-    /* NULL: no other process changes it. */
-    bool (*changed)(const struct store *s);
-    bool (*refresh)(struct store *s, struct err *err);
-    void (*expect)(struct store *s, bool many); /* NULL: no matter */
-
-    /* NULL: it cannot be overwritten. */
-    bool (*check_intact)(const struct store *s, struct err *err);
+    /* NULL, both: no other process changes what is read of it. */
+    bool (*enter)(struct store *s, size_t len, struct err *err);
+    bool (*leave)(struct store *s, struct err *err);
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err);
-    void (*conclude)(struct store *s, bool again);
-
-    /* NULL: nothing to do after keys have been added. */
-    bool (*sync)(struct store *s, struct err *err);
     bool (*add_end)(struct store *s, bool sync, struct err *err);
 
     bool (*make)(struct store *s, char layout[LAYOUT_TEXT], struct err *err); /* see store_make */
-
-    /* NULL: the store is not a file. */
-    struct filter *(*file)(struct store *s);
 
     void (*close)(struct store *s);
 };
@@ -120,7 +107,7 @@ struct store_plan {
 
 /* Opens a filter that need not exist. If it exists, it is opened as by store_open, except that in
  * Redis its size may also follow from n and p. If it does not exist, or if some of its shards do
- * not, only store_header may be used until store_make. Nothing is written yet. */
+ * not, it has only a header until store_make. Nothing is written yet. */
 struct store *store_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err);
@@ -159,38 +146,30 @@ bool store_push(const char *name, const struct layout_filter *filter, const uint
 /* Is this the name of a file, not of another store? */
 bool store_is_file(const char *name);
 
-/* The store's file, for operations that only files have (layers, pages, sessions). NULL: the store
- * is not a file; see err. */
-struct filter *store_file(struct store *s, struct err *err);
-
-/* The status of the store's file, which must not be read as keys. False: not a file. */
-bool store_stat(struct store *s, struct stat *st);
-
-/* Checks each page of the store's file, and sets the number of damaged ones. False: not a file. */
-bool store_check_pages(struct store *s, unsigned threads, uint64_t *damaged);
-
 /* Does the name now refer to another file? False also if no file has that name. */
-bool store_replaced(struct store *s);
+bool store_replaced(const struct store *s);
 
 /* Are both the same store? */
-bool store_same(struct store *a, struct store *b);
+bool store_same(const struct store *a, const struct store *b);
 
 static inline void store_describe(const struct store *s, struct facts *facts)
 {
     s->ops->describe(s, facts);
 }
 
-static inline const struct header *store_header(const struct store *s)
+/* Begins a group of queries, or a census: takes up what other processes have done to the layers.
+ * `len`: bytes of the keys to come; before many, a file is read ahead. Any number of threads may be
+ * between this and store_leave, which must be called in any case. */
+static inline bool store_enter(struct store *s, size_t len, struct err *err)
 {
-    struct facts facts;
-    s->ops->describe(s, &facts);
-    return facts.layers.header;
+    return s->ops->enter == NULL || s->ops->enter(s, len, err);
 }
 
-/* Does the store need hashes.bytes? If so, set key_rule.bytes (keys/batch.h). */
-static inline bool store_wants_bytes(const struct store *s)
+/* Ends it, before its answers are used. Returns `ok`, or fails if the store was overwritten since
+ * store_enter (filter_check_intact): then the answers are void. */
+static inline bool store_leave(struct store *s, bool ok, struct err *err)
 {
-    return s->wants_bytes;
+    return (s->ops->leave == NULL || s->ops->leave(s, err)) && ok;
 }
 
 /* Clears bits 0..n-1 of present, then sets bit i if key i is present. n is at most LAYER_BATCH. Any
@@ -211,43 +190,16 @@ static inline bool store_query_counts(struct store *s, struct hashes keys, size_
     return s->ops->query_counts(s, keys, n, count, err);
 }
 
-/* Has another process changed more than bits? Costs next to nothing. */
-static inline bool store_changed(const struct store *s)
-{
-    return s->ops->changed != NULL && s->ops->changed(s);
-}
-
-/* Loads such changes. If it fails, the store can be used as before. Not beside queries. */
-static inline bool store_refresh(struct store *s, struct err *err)
-{
-    return s->ops->refresh == NULL || s->ops->refresh(s, err);
-}
-
-/* Fails if the store was overwritten (filter_check_intact): then all answers since store_open are
- * void. Call it after a group of queries, before their answers are used. */
-static inline bool store_check_intact(const struct store *s, struct err *err)
-{
-    return s->ops->check_intact == NULL || s->ops->check_intact(s, err);
-}
-
 /* Takes a census of the bits: *all of all layers; layer[i] of layer i, unless `layer` is NULL.
  * Fails if the store was overwritten. */
 static inline bool store_census(struct store *s, unsigned threads, struct census *layer,
                                 struct census *all, struct err *err)
 {
     struct census each[FORMAT_MAX_LAYERS];
-    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err) &&
-           store_check_intact(s, err);
+    return s->ops->census(s, threads, layer != NULL ? layer : each, all, err);
 }
 
-/* Hints whether many keys will be queried. The default is many. */
-static inline void store_expect(struct store *s, bool many)
-{
-    if (s->ops->expect != NULL)
-        s->ops->expect(s, many);
-}
-
-/* Begins to add. Call store_add_end afterwards in any case. */
+/* Begins to add. If it succeeds, store_add_end must be called. */
 static inline bool store_add_begin(struct store *s, const struct add_options *options,
                                    struct err *err)
 {
@@ -264,24 +216,11 @@ static inline enum add_result store_add(struct store *s, struct hashes keys, uin
     return s->ops->add(s, keys, known, n, done, err);
 }
 
-/* Call when all keys have been added. If the filter is fuller than designed, sets the warning to a
- * text about the final FPR; else empties it. Unless `again`, also empties it if an earlier warning
- * gave the same rate. */
-static inline void store_conclude(struct store *s, bool again)
-{
-    s->ops->conclude(s, again);
-}
-
-/* Syncs the keys added so far. */
-static inline bool store_sync(struct store *s, struct err *err)
-{
-    return s->ops->sync == NULL || s->ops->sync(s, err);
-}
-
-/* Ends adding. `sync` false trades durability for speed (session.h). */
+/* Ends adding: the keys are there, or it fails. Says in `state` if the filter is too full. `sync`
+ * false trades durability for speed (session.h). */
 static inline bool store_add_end(struct store *s, bool sync, struct err *err)
 {
-    return s->ops->add_end == NULL || s->ops->add_end(s, sync, err);
+    return s->ops->add_end(s, sync, err);
 }
 
 /* ---- For store.c: where stores are that are not files. The prefix of a name tells. */
@@ -309,10 +248,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
                            const struct open_options *ignored, enum store_there *there,
                            struct err *err);
 
-/* Makes an empty filter with this header in memory (write/memory.h). NULL: see err. */
+/* Makes an empty filter with this header in memory (filter_open_memory). NULL: see err. */
 struct store *memory_open(const struct header *h, struct err *err);
-
-/* For tests: closes the newest layer and begins another, as a full layer makes a writer do. */
-bool memory_advance(struct store *s, struct err *err);
 
 #endif

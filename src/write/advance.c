@@ -44,10 +44,13 @@ static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
     return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
 }
 
-/* Appends h's last layer, empty, to the file on disk. On failure, truncates the file again. */
+/* Appends h's last layer, empty: to the file on disk, if there is one. On failure, truncates the
+ * file again. */
 static bool append_layer(struct session *s, const struct header *h, struct err *err)
 {
     struct filter *f = s->filter;
+    if (filter_in_memory(f))
+        return filter_prepare(f, h, err);
     if (lengthen(f, h->file_len, err) && write_zero_sums(f, h, h->n_layers - 1, err) &&
         session_sync(s, err) && filter_prepare(f, h, err))
         return true;
@@ -56,15 +59,28 @@ static bool append_layer(struct session *s, const struct header *h, struct err *
     return false;
 }
 
-/* Zeroes a layer's data and touched bits. Keeps the blocks allocated if the file system can. */
-static void zero_layer(const struct filter *f, const struct layer *l)
+/* Zeroes a layer's data. Keeps the blocks allocated if the file system can. */
+static void zero_data(const struct filter *f, unsigned layer)
 {
-    memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
+    const struct layer *l = &f->header.layers[layer];
 #ifdef FALLOC_FL_ZERO_RANGE
-    if (fallocate(f->fd, FALLOC_FL_ZERO_RANGE, (off_t)l->data_off, (off_t)l->data_len) == 0)
+    if (!filter_in_memory(f) &&
+        fallocate(f->fd, FALLOC_FL_ZERO_RANGE, (off_t)l->data_off, (off_t)l->data_len) == 0)
         return;
 #endif
-    memset(f->map + l->data_off, 0, (size_t)l->data_len);
+    memset(f->data[layer], 0, (size_t)l->data_len);
+}
+
+/* Empties a layer, with its touched bits and checksums, also on disk. */
+static bool empty_layer(struct session *s, const struct header *h, unsigned layer, struct err *err)
+{
+    const struct filter *f = s->filter;
+    const struct layer *l = &h->layers[layer];
+    zero_data(f, layer);
+    if (filter_in_memory(f))
+        return true;
+    memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
+    return write_zero_sums(f, h, layer, err) && session_sync(s, err);
 }
 
 bool advance_finish(struct session *s, struct err *err)
@@ -78,8 +94,7 @@ bool advance_finish(struct session *s, struct err *err)
     h.counters = s->counters;
     if (!chain_renew(&h, layer, f->path, err))
         return false;
-    zero_layer(f, &h.layers[layer]);
-    if (!write_zero_sums(f, &h, layer, err) || !session_sync(s, err))
+    if (!empty_layer(s, &h, layer, err))
         return false;
     step_done(2);
     if (!session_change(s, &h, err))

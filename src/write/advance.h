@@ -1,6 +1,6 @@
 /*
- * Gives a filter file its next layer, with the session's lock held, and rotates rings. chain.h
- * decides which layer comes next.
+ * Gives a filter its next layer, with the session's lock held, and rotates rings. chain.h decides
+ * which layer comes next.
  *
  *     if (!session_hold(&s, &filter, &err)) ...            // or session_lock
  *     advance_finish(&s, &err) && advance(&s, threads, &err);

@@ -258,8 +258,12 @@ static bool write_built(struct filter_build *b, struct err *err)
 static bool open_memory(struct filter_build *b, struct err *err)
 {
     const struct add_options options = {.threads = b->threads};
-    b->filter = memory_new(&b->header, err);
-    return b->filter != NULL && memory_add_begin(b->filter, &options, &b->state, err);
+    b->sized = filter_open_memory(&b->filter, &b->header, err);
+    if (!b->sized || !writer_check(filter_layers(&b->filter), b->filter.path, &options, err) ||
+        !session_begin(&b->session, &b->filter, err))
+        return false;
+    writer_begin(&b->writer, &b->session, &options, &b->state);
+    return true;
 }
 
 /* A 64-bit hash of all lanes. A lane alone may have fewer bits. */
@@ -280,7 +284,7 @@ static bool to_scratch(struct filter_build *b, const void *data, size_t len, str
 /* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
 static bool is_counting(const struct filter_build *b)
 {
-    return b->filter == NULL || b->exact || b->n_put <= COUNTED;
+    return !b->sized || b->exact || b->n_put <= COUNTED;
 }
 
 static bool put_joined(struct filter_build *b, struct hashes hashes, const uint64_t *known,
@@ -334,8 +338,8 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
     b->n_put += n - bits_count(known, n);
     if (is_counting(b) && !put_joined(b, hashes, known, n, err))
         return false;
-    return b->filter != NULL ? memory_add(b->filter, hashes, known, n, done, err) == ADD_OK
-                             : keep(b, hashes, known, n, err);
+    return b->sized ? writer_add(&b->writer, hashes, known, n, done, err) == ADD_OK
+                    : keep(b, hashes, known, n, err);
 }
 
 static bool from_scratch(const struct filter_build *b, void *data, size_t len, uint64_t at,
@@ -361,8 +365,8 @@ static bool add_some(struct filter_build *b, uint64_t at, uint64_t n, struct err
             if (!from_scratch(b, lane[l], some * sizeof(uint64_t),
                               at + (words_for(n) + l * n + i) * sizeof(uint64_t), err))
                 return false;
-        if (memory_add(b->filter, (struct hashes){lane[0], LAYER_BATCH, NULL}, known, some, &done,
-                       err) != ADD_OK)
+        const struct hashes hashes = {lane[0], LAYER_BATCH, NULL};
+        if (writer_add(&b->writer, hashes, known, some, &done, err) != ADD_OK)
             return false;
     }
     return true;
@@ -384,26 +388,26 @@ static bool add_waiting(struct filter_build *b, struct err *err)
 
 static bool write_layers(struct filter_build *b, struct err *err)
 {
-    const struct layers layers = memory_layers(b->filter);
-    struct census each[FORMAT_MAX_LAYERS];
-    b->header = *layers.header;
+    const struct filter *f = &b->filter;
+    b->header = f->header;
+    b->header.counters = b->session.counters;
     if (!header_reserve(&b->header, b->file, err))
         return false;
     for (unsigned i = 0; i < b->header.n_layers; i++) {
         const struct target target = header_target(&b->header, i, b->file->fd, b->name, b->threads);
         if (b->reproducible)
             b->header.layers[i].since = 0;
-        if (!target_write_all(&target, layers.data[i], err))
+        if (!target_write_all(&target, f->data[i], err))
             return false;
     }
-    memory_census(b->filter, b->threads, each, &b->census);
+    filter_census_all(f, b->threads, &b->census);
     return true;
 }
 
 static bool write_added(struct filter_build *b, struct err *err)
 {
     if ((is_counting(b) && !count_keys(b, err)) ||
-        (b->filter == NULL &&
+        (!b->sized &&
          !(make_header(b, b->n_distinct, err) && open_memory(b, err) && add_waiting(b, err))) ||
         !write_layers(b, err))
         return false;
@@ -454,7 +458,8 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
 void filter_build_free(struct filter_build *b)
 {
     keyset_free(b->keys);
-    memory_free(b->filter);
+    if (b->sized)
+        filter_close(&b->filter);
     if (b->waiting_len > 0)
         close(b->waiting);
 }

@@ -35,7 +35,8 @@
 #include "file/format.h"
 #include "file/header.h"
 #include "file/newfile.h"
-#include "write/memory.h"
+#include "file/session.h"
+#include "write/writer.h"
 
 struct filter_build {
     const struct design *design;
@@ -58,9 +59,12 @@ struct filter_build {
     /* The rest is private. */
     struct keyset *keys;
     uint64_t n_put, n_distinct;
-    /* For a layout. The keyset only counts its keys. */
-    struct memory *filter; /* NULL: its size is not known yet */
+    /* For a layout: a filter in memory. The keyset only counts its keys. */
+    struct filter filter;
+    struct session session;
+    struct writer writer;
     struct add_state state;
+    bool sized;           /* it is open: its size is known */
     int waiting;          /* scratch file of the hashes that wait for it */
     uint64_t waiting_len; /* in bytes; 0: there is no such file */
 };

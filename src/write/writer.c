@@ -8,15 +8,21 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "file/chain.h"
+#include "write/advance.h"
 
 static const struct header *header_of(const struct writer *w)
 {
-    return w->backing->layers.header;
+    return &w->session->filter->header;
+}
+
+static const char *name_of(const struct writer *w)
+{
+    return w->session->filter->path;
 }
 
 static struct counters *counters_of(const struct writer *w)
 {
-    return w->backing->counters;
+    return &w->session->counters;
 }
 
 /* The layer that takes keys. */
@@ -64,7 +70,7 @@ static void count_from(struct writer *w, double n)
 static void count_bits(struct writer *w)
 {
     struct census census;
-    layers_census(&w->backing->layers, w->layer, w->options.threads, &census);
+    filter_census(w->session->filter, w->layer, w->options.threads, &census);
     count_from(w, layer_n_at(newest(w), census.fpr));
 }
 
@@ -151,18 +157,17 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
 
-void writer_begin(struct writer *w, const struct backing *backing,
-                  const struct add_options *options, struct add_state *out)
+void writer_begin(struct writer *w, struct session *session, const struct add_options *options,
+                  struct add_state *out)
 {
-    *w = (struct writer){.backing = backing, .options = *options, .out = out};
+    *w = (struct writer){.session = session, .options = *options, .out = out};
     begin_layer(w);
 }
 
 static bool next_layer(struct writer *w, struct err *err)
 {
-    const struct backing *b = w->backing;
     settle(w);
-    if (!b->ops->advance(b->place, w->options.threads, err))
+    if (!advance(w->session, w->options.threads, err))
         return false;
     begin_layer(w);
     return true;
@@ -184,41 +189,39 @@ double writer_warn_fpr(const struct header *h)
 }
 
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
-                 struct add_state *out)
+                 char text[WRITER_WARNING])
 {
     char now[NUM_TEXT], design[NUM_TEXT];
     num_show_fpr(now, fpr);
     if ((h->compat & COMPAT_ASSUMED) != 0)
-        snprintf(out->warning, sizeof out->warning,
+        snprintf(text, WRITER_WARNING,
                  "'%.300s' is more than half full: its %s false-positive rate is %s", name, when,
                  now);
     else
-        snprintf(out->warning, sizeof out->warning,
+        snprintf(text, WRITER_WARNING,
                  "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
                  "design rate %s",
                  name, when, now, num_show_fpr(design, h->fpr_design));
 }
 
-static void warn(struct writer *w, const char *when)
+static void warn(struct writer *w, const char *when, char text[WRITER_WARNING])
 {
     count_bits(w);
     if (!is_high(w))
         return;
     w->warned_fpr = fpr_at(w, w->n);
-    writer_warn(header_of(w), w->backing->name, when, w->warned_fpr, w->out);
+    writer_warn(header_of(w), name_of(w), when, w->warned_fpr, text);
 }
 
-void writer_conclude(struct writer *w, bool again)
+void writer_conclude(struct writer *w)
 {
     char before[NUM_TEXT], now[NUM_TEXT];
     settle(w);
-    w->out->warning[0] = '\0';
     if (w->warned_fpr == 0)
         return;
     num_show_fpr(before, w->warned_fpr);
-    warn(w, "final");
-    if (!again && strcmp(before, num_show_fpr(now, w->warned_fpr)) == 0)
-        w->out->warning[0] = '\0';
+    warn(w, "final", w->out->too_full);
+    w->out->was_told = strcmp(before, num_show_fpr(now, w->warned_fpr)) == 0;
 }
 
 /* ---- A piece: keys that go into a layer together, of up to LAYER_BATCH adjacent records, without
@@ -274,12 +277,12 @@ static void make_known(const struct call *c, const struct layers_keys *p, const 
 static bool search(const struct writer *w, unsigned i, const struct layers_keys *p,
                    uint64_t *present, struct err *err)
 {
-    const struct backing *b = w->backing;
-    const struct layer *layer = &header_of(w)->layers[i];
+    struct filter *f = w->session->filter;
+    const struct layer *layer = &f->header.layers[i];
     struct hashes keys = piece_keys(p);
-    if (b->ops->verify != NULL && !b->ops->verify(b->place, i, keys, p->n, err))
+    if (!filter_verify(f, i, keys, p->n, err))
         return false;
-    layer->kind->query(layer, b->layers.data[i], keys, p->n, present);
+    layer->kind->query(layer, f->data[i], keys, p->n, present);
     return true;
 }
 
@@ -319,16 +322,16 @@ enum { FEW = 128 };
 static bool insert(const struct writer *w, const struct layers_keys *p, bool few, uint64_t *present,
                    struct err *err)
 {
-    const struct backing *b = w->backing;
     if (p->n == 0)
         return true;
     if (few && !search(w, w->layer, p, present, err))
         return false;
     if (bits_count(present, LAYER_BATCH) == p->n)
         return true;
-    if (b->ops->touch != NULL && !b->ops->touch(b->place, w->layer, piece_keys(p), p->n, err))
+    if (!session_touch(w->session, w->layer, piece_keys(p), p->n, err))
         return false;
-    newest(w)->kind->add(newest(w), b->layers.data[w->layer], piece_keys(p), p->n, present);
+    uint8_t *data = w->session->filter->data[w->layer];
+    newest(w)->kind->add(newest(w), data, piece_keys(p), p->n, present);
     return true;
 }
 
@@ -367,7 +370,7 @@ static const double SPARE = 3;
 static enum add_result refuse_key(const struct writer *w, struct err *err)
 {
     const struct header *h = header_of(w);
-    fail(err, "not added: '%s' is full: %s %llu keys%s", w->backing->name,
+    fail(err, "not added: '%s' is full: %s %llu keys%s", name_of(w),
          h->n_layers == 1 ? "it was made for" : "its last layer was made for",
          (unsigned long long)newest(w)->n_design,
          format_grows(h) ? "; it grows only in the program that it comes from" : "");
@@ -393,7 +396,7 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
         if (is_full(w, 1))
             return refuse_key(w, err);
         if (!limit_allows(w, SPARE))
-            return writer_refuse(w->backing->name, w->options.max_fpr, err);
+            return writer_refuse(name_of(w), w->options.max_fpr, err);
         if (!add_piece(w, c, &one, err))
             return ADD_FAILED;
     }
@@ -448,7 +451,7 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
         if (result != ADD_OK)
             return result;
         if (w->warned_fpr == 0 && is_high(w))
-            warn(w, "current");
+            warn(w, "current", w->out->warning);
     }
     return ADD_OK;
 }
@@ -470,15 +473,17 @@ static void catch_up(struct writer *w)
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    const struct backing *b = w->backing;
     struct call call = {.keys = keys, .known = known, .n = n};
+    enum add_result result = ADD_FAILED;
     *done = 0;
     w->out->warning[0] = '\0';
-    if (!b->ops->lock(b->place, err))
+    if (!session_lock(w->session, err))
         return ADD_FAILED;
-    catch_up(w);
-    enum add_result result = add_all(w, &call, err);
-    b->ops->unlock(b->place);
+    if (advance_finish(w->session, err)) {
+        catch_up(w);
+        result = add_all(w, &call, err);
+    }
+    session_unlock(w->session);
     *done = call.done;
     return result;
 }

@@ -1,14 +1,13 @@
 /*
- * Adding keys to the layers of a filter, in a file shared with other writers or in private memory:
- * turns under a lock, the limits of the false-positive rate, and the next layer when one is full
- * (chain.h). It tells which of the keys were new. Stores call it; commands use store.h.
+ * Adding keys to the layers of a filter, in a file shared with other writers or in memory: the
+ * turns of a session (file/session.h), the limits of the false-positive rate, and the next layer
+ * when one is full (advance.h). It tells which of the keys were new. Stores call it; commands use
+ * store.h.
  *
  *     struct writer w;
- *     if (!writer_check(layers, name, &options, &err)) ...
- *     writer_begin(&w, &backing, &options, &state);
- *     while (...)
- *         writer_add(&w, keys, known, n, &done, &err);
- *     writer_conclude(&w, false);
+ *     if (!writer_check(layers, name, &options, &err) || !session_begin(&session, &filter, &err))
+ * ... writer_begin(&w, &session, &options, &state); while (...) writer_add(&w, keys, known, n,
+ * &done, &err); writer_conclude(&w);
  */
 #ifndef WRITE_WRITER_H
 #define WRITE_WRITER_H
@@ -21,6 +20,7 @@
 #include "keys/batch.h"
 #include "keys/hash.h"
 #include "file/layers.h"
+#include "file/session.h"
 
 enum add_result {
     ADD_OK,
@@ -30,9 +30,10 @@ enum add_result {
 
 struct add_options {
     unsigned threads;
-    double max_fpr;  /* refuse keys that would exceed this FPR; 0: no limit */
-    bool rotate;     /* rotate a ring whose newest generation is full */
-    bool may_repeat; /* the caller does not rely on which keys were new */
+    double max_fpr;      /* refuse keys that would exceed this FPR; 0: no limit */
+    bool rotate;         /* rotate a ring whose newest generation is full */
+    bool may_repeat;     /* the caller does not rely on which keys were new */
+    uint64_t sync_every; /* sync a file whenever so many new keys were added; 0: only at the end */
 };
 
 /* The state of adding since writer_begin. */
@@ -40,36 +41,14 @@ struct add_state {
     uint64_t n_new;    /* keys added that were not reported present */
     double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
     char warning[512]; /* a warning from the last call; empty: none */
-};
-
-/* Where the layers are. The writer works on layers and counters directly, and calls `ops` for
- * locking, checksums and new layers. */
-struct backing {
-    const struct backing_ops *ops;
-    void *place;
-    const char *name; /* in messages */
-    struct layers layers;
-    struct counters *counters; /* live */
-};
-
-struct backing_ops {
-    /* Begins and ends a turn. While the lock is held, header, layers and counters are current, no
-     * other writer changes them, and no layer is void. */
-    bool (*lock)(void *place, struct err *err);
-    void (*unlock)(void *place);
-
-    /* Called with the lock held: `verify` before a layer is searched for keys, `touch` before keys
-     * are inserted. If the call fails, do not search or insert. NULL: nothing to do. */
-    bool (*verify)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
-    bool (*touch)(void *place, unsigned layer, struct hashes keys, size_t n, struct err *err);
-
-    /* Closes the newest layer and begins the next (chain.h). Called with the lock held. */
-    bool (*advance)(void *place, unsigned threads, struct err *err);
+    /* From store_add_end. */
+    char too_full[512]; /* the filter is fuller than designed: its final FPR; empty: it is not */
+    bool was_told;      /* an earlier warning gave the same rate */
 };
 
 /* Private. */
 struct writer {
-    const struct backing *backing;
+    struct session *session;
     struct add_options options;
     struct add_state *out;
     uint8_t id[sizeof((struct header *)0)->id]; /* of the file */
@@ -90,17 +69,20 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
                   struct err *err);
 
 /* The others must outlive *w; *out begins as zero. */
-void writer_begin(struct writer *w, const struct backing *backing,
-                  const struct add_options *options, struct add_state *out);
+void writer_begin(struct writer *w, struct session *session, const struct add_options *options,
+                  struct add_state *out);
 
-/* As store_add and store_conclude (store.h). */
+/* As store_add (store.h). */
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err);
-void writer_conclude(struct writer *w, bool again);
+
+/* When all keys have been added: brings `out` up to date. */
+void writer_conclude(struct writer *w);
 
 /* What is said of a filter whose FPR is above its design's; `when` is "current" or "final". */
+enum { WRITER_WARNING = sizeof((struct add_state *)0)->warning };
 void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
-                 struct add_state *out);
+                 char text[WRITER_WARNING]);
 
 /* Fails with the reason for ADD_FULL. */
 enum add_result writer_refuse(const char *name, double max_fpr, struct err *err);

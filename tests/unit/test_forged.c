@@ -269,7 +269,7 @@ static void change(const char *path, const char *what)
     bool rings = false;
     struct store *s = store_open(path, STORE_WRITE, NULL, &err);
     if (s != NULL) {
-        rings = store_header(s)->policy == POLICY_RING;
+        rings = s->header->policy == POLICY_RING;
         if (add(s, KEYS, 600, false, &err) == ADD_OK) {
             uint64_t hash = hash_of(KEYS + 599), present;
             CHECK(store_query(s, hashes_of(&hash), 1, &present, &err) && (present & 1));

@@ -14,7 +14,9 @@
 #include "random.h"
 #include "file/chain.h"
 #include "file/header.h"
-#include "store/store.h"
+#include "file/session.h"
+#include "write/advance.h"
+#include "write/writer.h"
 
 enum { LOADS = 5, RATES = 4 };
 
@@ -36,8 +38,11 @@ struct tally {
 
 /* A filter in memory, and the hashes that were given to it. */
 struct subject {
-    struct store *store;
-    struct facts facts;
+    struct filter filter;
+    struct layers layers;
+    struct session session;
+    struct writer writer;
+    struct add_state state;
     double lost; /* distinct keys that were taken for present when they came */
 };
 
@@ -50,18 +55,21 @@ static bool open_subject(struct subject *s, const struct header *like)
     struct err err;
     format_place(&h);
     s->lost = 0;
-    s->store = memory_open(&h, &err);
-    if (!did(s->store != NULL && store_add_begin(s->store, &options, &err), err.text))
+    s->state = (struct add_state){0};
+    if (!did(filter_open_memory(&s->filter, &h, &err) &&
+                 session_begin(&s->session, &s->filter, &err),
+             err.text))
         return false;
-    store_describe(s->store, &s->facts);
+    s->layers = filter_layers(&s->filter);
+    writer_begin(&s->writer, &s->session, &options, &s->state);
     return true;
 }
 
 static void close_subject(struct subject *s)
 {
     struct err err;
-    MUST(store_add_end(s->store, false, &err));
-    store_close(s->store);
+    MUST(session_end(&s->session, false, &err));
+    filter_close(&s->filter);
 }
 
 /* Gives it keys [from, to) of the series, of which those from `fresh` on are new to it. */
@@ -74,7 +82,7 @@ static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to,
         size_t done, n = to - from < MOST ? (size_t)(to - from) : MOST;
         for (size_t i = 0; i < n; i++)
             hash[i] = random_at((series << 32) + from + i);
-        MUST(store_add(s->store, hashes_of(hash), known, n, &done, &err) == ADD_OK);
+        MUST(writer_add(&s->writer, hashes_of(hash), known, n, &done, &err) == ADD_OK);
         for (size_t i = 0; i < n; i++)
             s->lost += from + i >= fresh && (known[i / 64] >> i % 64 & 1);
         from += n;
@@ -84,7 +92,7 @@ static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to,
 static void rotate(struct subject *s)
 {
     struct err err;
-    MUST(memory_advance(s->store, &err));
+    MUST(advance(&s->session, 1, &err));
 }
 
 /* Absent keys, of another series. */
@@ -97,7 +105,7 @@ static double ask(struct subject *s, unsigned n)
         struct err err;
         for (unsigned i = 0; i < LAYER_BATCH; i++)
             hash[i] = random_at(next++);
-        MUST(store_query(s->store, hashes_of(hash), LAYER_BATCH, present, &err));
+        MUST(filter_query(&s->filter, hashes_of(hash), LAYER_BATCH, present, &err));
         for (unsigned w = 0; w < LAYER_BATCH / 64; w++)
             hits += __builtin_popcountll(present[w]);
     }
@@ -109,7 +117,9 @@ enum { ASKED = 4 * LAYER_BATCH };
 /* The header with the counters of now. */
 static struct header header_of(const struct subject *s)
 {
-    return *store_header(s->store);
+    struct header h = s->filter.header;
+    h.counters = s->session.counters;
+    return h;
 }
 
 static void look(struct subject *s, double n, struct tally *t)
@@ -117,7 +127,7 @@ static void look(struct subject *s, double n, struct tally *t)
     struct census layer[FORMAT_MAX_LAYERS], all;
     struct header h = header_of(s);
     double n_bits, n_counted;
-    layers_census_each(&s->facts.layers, 1, layer);
+    layers_census_each(&s->layers, 1, layer);
     layers_census_whole(&h, layer, &all);
     t->covered += all.n_low <= n && n <= all.n_high;
     t->alarms += !layers_counters_agree(&h, &h.counters, layer, &n_bits, &n_counted);
@@ -318,12 +328,12 @@ TEST(the_same_keys_in_every_generation)
     MUST(chain_start_ring(&h, kind_usual(), 3, 3000, 0.1, &err));
     CHECK(open_subject(&s, &h));
     fill_ring(&s, 3, 1000, 0);
-    CHECK(store_census(s.store, 1, NULL, &all, &err));
-    layers_census(&s.facts.layers, 0, 1, &layer);
+    layers_census_all(&s.layers, 1, &all);
+    layers_census(&s.layers, 0, 1, &layer);
     /* The layers are the same, bit for bit. */
     CHECK(isnan(all.n) && all.n_low > 970 && all.n_low <= 1000 && all.n_high >= 4000);
     CHECK(all.fpr >= layer.fpr);
-    CHECK(fabs(all.fpr / (1 - pow(1 - layer.fpr, s.facts.layers.header->n_layers)) - 1) < 1e-9);
+    CHECK(fabs(all.fpr / (1 - pow(1 - layer.fpr, s.layers.header->n_layers)) - 1) < 1e-9);
     close_subject(&s);
 }
 
@@ -340,16 +350,15 @@ TEST(layers_side_by_side)
     h.layers[1].id = h.n_layers = 2;
     h.n_design = 2 * KEYS;
     for (unsigned run = 0; run < runs; run++, series++) {
-        struct err err;
         struct subject s;
         struct census all;
         CHECK(open_subject(&s, &h));
         for (unsigned i = 0; i < 2 * KEYS; i++) {
             uint64_t hash = random_at((series << 32) + i / 2 + i % 2 * (KEYS / 2)), present = 0;
-            const struct layer *l = &s.facts.layers.header->layers[i % 2];
-            l->kind->add(l, s.facts.layers.data[i % 2], hashes_of(&hash), 1, &present);
+            const struct layer *l = &s.layers.header->layers[i % 2];
+            l->kind->add(l, s.layers.data[i % 2], hashes_of(&hash), 1, &present);
         }
-        CHECK(store_census(s.store, 1, NULL, &all, &err));
+        layers_census_all(&s.layers, 1, &all);
         CHECK(isnan(all.n) && all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high);
         CHECK(all.n_low > 0.9 * KEYS && all.n_high < 2.2 * KEYS);
         close_subject(&s);
@@ -375,13 +384,13 @@ TEST(lost_bits_are_noticed)
     CHECK(open_subject(&s, &h));
     give(&s, series++, 0, n, 0);
     const struct header now = header_of(&s);
-    layers_census(&s.facts.layers, 0, 1, &layer);
+    layers_census(&s.layers, 0, 1, &layer);
     CHECK(layers_counters_agree(&now, &now.counters, &layer, &n_bits, &n_counted) && n_bits > 0);
     for (int byte = 0; byte < 256; byte += 255) {
-        uint8_t *page = s.facts.layers.data[0] + BLOOM_PAGE, before[BLOOM_PAGE];
+        uint8_t *page = s.layers.data[0] + BLOOM_PAGE, before[BLOOM_PAGE];
         memcpy(before, page, BLOOM_PAGE);
         memset(page, byte, BLOOM_PAGE);
-        layers_census(&s.facts.layers, 0, 1, &layer);
+        layers_census(&s.layers, 0, 1, &layer);
         CHECK(!layers_counters_agree(&now, &now.counters, &layer, &n_bits, &n_counted));
         memcpy(page, before, BLOOM_PAGE);
     }

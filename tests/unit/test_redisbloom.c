@@ -475,10 +475,11 @@ TEST(nothing_is_added_to_the_filters_of_old_modules)
         bool begins = store_add_begin(s, &options, &err);
         /* 2.2.4 has the form of today. */
         CHECK(begins == (i == 1));
-        if (!begins)
+        if (begins)
+            MUST(store_add_end(s, true, &err));
+        else
             CHECK_STR(err.text, "no keys can be added to 's.seen': modules before 2.2.1 wrote it, "
                                 "whose rules for adding are others");
-        store_add_end(s, true, &err);
         store_close(s);
         free(d);
     }

@@ -43,11 +43,11 @@ TEST(answers_of_a_filter_that_is_overwritten_are_void)
     make("f", 0);
     make("good", 0);
     if (open_f(&s, &keyopt)) {
-        MUST(sources_begin(&s, 0, &err));
-        CHECK(sources_end(&s, true, &err) && !sources_end(&s, false, &err));
-        MUST(sources_begin(&s, 0, &err));
+        MUST(sources_enter(&s, 0, &err));
+        CHECK(sources_leave(&s, true, &err) && !sources_leave(&s, false, &err));
+        MUST(sources_enter(&s, 0, &err));
         copy("good", "f");
-        CHECK(!sources_end(&s, true, &err));
+        CHECK(!sources_leave(&s, true, &err));
         CHECK_STR(err.text, "'f' was overwritten while it was in use");
     }
     sources_close(&s);
@@ -60,14 +60,14 @@ TEST(answers_stay_void_if_another_file_takes_the_name)
     struct keyopt keyopt = KEYOPT_DEFAULT;
     struct sources s = SOURCES_DEFAULT;
     struct err err;
-    s.follows = s.strict = true;
+    s.follow = SOURCES_FOLLOW_SAME;
     make("f", 0);
     make("new", 0);
     if (open_f(&s, &keyopt)) {
-        MUST(sources_begin(&s, 0, &err));
+        MUST(sources_enter(&s, 0, &err));
         copy("new", "f");
         CHECK(rename("new", "f") == 0);
-        CHECK(!sources_end(&s, true, &err));
+        CHECK(!sources_leave(&s, true, &err));
         CHECK_STR(err.text, "'f' was overwritten while it was in use");
     }
     sources_close(&s);
