@@ -41,7 +41,7 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 bool adding_take_generations(struct adding_design *d, struct opt_parser *p)
 {
     int generations;
-    if (!opt_int(p, 1, CHAIN_GENERATIONS, &generations))
+    if (!opt_generations(p, CHAIN_GENERATIONS, &generations))
         return false;
     d->generations = (unsigned)generations;
     return true;

@@ -129,7 +129,7 @@ static bool take_create_opt(void *create, struct opt_parser *p, int id)
     struct err err;
     if (id == OPT_GENERATIONS) {
         int generations = 0;
-        bool ok = opt_int(p, 1, CHAIN_GENERATIONS, &generations);
+        bool ok = opt_generations(p, CHAIN_GENERATIONS, &generations);
         c->design.generations = (unsigned)generations;
         return ok;
     }

@@ -297,6 +297,8 @@ static void advise(const struct dedup *d, struct err *err)
         fail_more(err, "; without FILTER: cat '%s' FILE... | seen dedup", d->path);
     else if (d->keyopt.n_keys == 0 && keyopt_is_list(d->path))
         fail_more(err, "; without FILTER: seen dedup <'%s'", d->path);
+    else if (keyopt_is_list(d->path))
+        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N <'%s'", d->path);
 }
 
 /* In a dry run, FILTER is only queried, if it exists. */

@@ -19,6 +19,7 @@
 #include "cmd/redisopt.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
+#include "keys/content.h"
 #include "keys/gzip.h"
 #include "kind/layout.h"
 #include "foreign/foreign.h"
@@ -56,8 +57,10 @@ static bool fail_read(const struct foreign_files *f, unsigned i, struct err *err
 
 static bool fail_long(const struct foreign_files *f, unsigned i, uint64_t most, struct err *err)
 {
-    return fail(err, "'%s' has more than %" PRIu64 " bytes, all that such a filter takes",
-                f->in.name[i], most);
+    return fail(err,
+                "'%s' has more than %" PRIu64 " bytes, all that such a filter takes: 'head -c "
+                "%" PRIu64 "' drops what follows",
+                f->in.name[i], most, most);
 }
 
 /* A file that is read from its current position on, and inflated if it is compressed. */
@@ -203,11 +206,15 @@ static bool open_one(struct foreign_files *f, unsigned i, const char *name, cons
                      struct err *err)
 {
     bool is_stdin = strcmp(name, "-") == 0 && suffix[0] == '\0';
-    size_t len = strlen(name) + strlen(suffix) + sizeof "standard input";
+    size_t base = layout_base(f->spec->kind->layout, name);
+    size_t len = base + strlen(suffix) + sizeof "standard input";
     f->name[i] = malloc(len);
     if (f->name[i] == NULL)
         return fail(err, "out of memory");
-    snprintf(f->name[i], len, "%s%s", is_stdin ? "standard input" : name, suffix);
+    if (is_stdin)
+        snprintf(f->name[i], len, "standard input");
+    else
+        snprintf(f->name[i], len, "%.*s%s", (int)base, name, suffix);
     f->in.name[i] = f->name[i];
     if (is_stdin)
         return take_foreign(f, i, STDIN_FILENO, err);
@@ -245,12 +252,22 @@ static bool foreign_whole(const struct foreign_files *f, struct err *err)
     return true;
 }
 
-/* Both ends, since a bitmap may begin with any bytes. */
-static bool is_parquet(const struct layout_foreign *in)
+/* Fails if the first bytes tell that no layout fits. Of a Parquet file, both ends are looked at,
+ * and of a bitmap little else, since it may begin with any bytes. */
+static bool check_content(const struct foreign_files *f, const char *name, struct err *err)
 {
     enum { LEN = sizeof MAGIC_PARQUET - 1 };
-    return in->len[0] >= LEN && magic_parquet(in->data[0], LEN) &&
-           magic_parquet(in->data[0] + in->len[0] - LEN, LEN);
+    const uint8_t *data = f->in.data[0];
+    uint64_t len = f->in.len[0];
+    const struct content *c = NULL;
+    if (magic_begins(data, len))
+        return fail(err, "'%s' is a seen filter already; 'seen export' writes another program's",
+                    name);
+    if (len >= LEN && magic_parquet(data, LEN) && magic_parquet(data + len - LEN, LEN))
+        return fail(err, "'%s' " MAGIC_PARQUET_IS, name);
+    if (f->spec->kind->layout->recognize != NULL)
+        c = content_find_filter(data, len < CONTENT_HEAD ? (size_t)len : CONTENT_HEAD);
+    return c == NULL || fail(err, "'%s' is %s: %s", name, c->what, c->reader);
 }
 
 static void foreign_close(struct foreign_files *f)
@@ -324,10 +341,10 @@ static bool recognize(struct import *im, struct err *err)
             continue;
         bool opened = foreign_open(&files, im->foreign, &spec, UINT64_MAX, NULL, &ignored);
         bool fits = opened && layout->recognize(&files.in);
-        bool parquet = opened && is_parquet(&files.in);
+        bool ok = !opened || check_content(&files, im->foreign, err);
         foreign_close(&files);
-        if (parquet)
-            return fail(err, "'%s' " MAGIC_PARQUET_IS, im->foreign);
+        if (!ok)
+            return false;
         if (fits && found != NULL)
             return fail(err, "'%s' may be of layout %s or %s: --layout says which", im->foreign,
                         found->name, kind->name);
@@ -366,8 +383,8 @@ static bool read_foreign(struct import *im, struct err *err)
     const struct layout *layout = im->spec.kind->layout;
     if (!foreign_open(&im->files, im->foreign, &im->spec, most_bytes(im), im->dir, err))
         return false;
-    if (is_parquet(&im->files.in))
-        return fail(err, "'%s' " MAGIC_PARQUET_IS, im->foreign);
+    if (!check_content(&im->files, im->foreign, err))
+        return false;
     if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
         return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
                     why.text);

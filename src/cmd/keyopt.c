@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "base/disk.h"
+#include "base/magic.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/private.h"
 #include "base/say.h"
+#include "keys/content.h"
 #include "keys/input.h"
 
 #define FOR_KEY_FILES .why = "is for records of key files"
@@ -20,7 +22,7 @@ const struct opt keyopt_opts[] = {
     {'k', "key", "KEY",
      "use this key and read no key files (repeatable); other users can see command lines, so give "
      "secret keys on standard input",
-     REPEATED, .not_with = " KEYFILE", .why = "gives the keys"},
+     REPEATED, .not_with = " KEYFILE", .why = "gives the keys, and -f chooses fields of records"},
     {0, "files0-from", "FILE",
      "read the names of the key files from FILE, each ended with NUL, as by find -print0",
      TEXT(struct keyopt, files0), .not_with = " KEYFILE key", .why = "names the key files"},
@@ -325,9 +327,11 @@ bool keyopt_is_filter(const char *path)
 
 bool keyopt_is_list(const char *path)
 {
-    uint8_t start[8];
+    uint8_t start[CONTENT_HEAD];
+    struct err ignored;
     size_t len = read_start(path, start, sizeof start);
-    return len > 0 && !format_is_filter(start, len);
+    return len > 0 && memchr(start, 0, len) == NULL && !magic_parquet(start, len) &&
+           content_check(path, start, len, '\n', false, &ignored);
 }
 
 static bool is_same_file(const char *a, const char *b)
@@ -359,13 +363,17 @@ bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const 
 
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)
 {
-    if (!keyopt_is_list(path))
+    uint8_t start[8];
+    size_t len = read_start(path, start, sizeof start);
+    if (len == 0 || format_is_filter(start, len))
         return false;
     for (size_t i = 0; i < keyopt->n_files; i++)
         if (keyopt_is_filter(keyopt->files[i])) {
             fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
             return true;
         }
+    if (keyopt->command != &cmd_dedup && keyopt_is_list(path))
+        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
     return false;
 }
 

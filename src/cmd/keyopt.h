@@ -62,7 +62,7 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 
-/* Is this a file of seen, or one that may be of lines? */
+/* Is this a file of seen, or one of lines? */
 bool keyopt_is_filter(const char *path);
 bool keyopt_is_list(const char *path);
 
@@ -70,8 +70,8 @@ bool keyopt_is_list(const char *path);
  * unites them, "seen merge", with the arguments `merge` before their names. */
 bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const char *merge);
 
-/* For a FILTER that cannot be opened. If it is a file of lines, and a key file is a filter, the
- * message says that FILTER comes first; returns whether it does. */
+/* For a FILTER that cannot be opened. If it is no filter, and a key file is one, the message says
+ * that FILTER comes first; returns whether it does. Of a file of lines, it names create. */
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err);
 
 void keyopt_free(struct keyopt *keyopt);

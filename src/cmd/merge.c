@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "cmd/keyopt.h"
 #include "cmd/opt.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
@@ -427,6 +428,9 @@ static bool merge(struct merge *m, char **paths, unsigned n)
     const char *done = takes_away(m) ? "subtracted" : "merged";
     bool ok =
         warn_inputs(made, make_open(made, paths, n, done, &err)) && make_check_sound(made, &err);
+    if (!ok && n == 1 && !o->force && keyopt_is_filter(o->out) && keyopt_is_filter(paths[0]))
+        fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", o->out, o->out,
+                  paths[0]);
     ok = ok ? merge_inputs(m) : say_failure(&err);
     warn_attached(&made->file, made->out);
     return ok;

@@ -13,6 +13,7 @@
 #include "base/say.h"
 #include "base/typing.h"
 #include "cmd/cmd.h"
+#include "cmd/keyopt.h"
 #include "store/store.h"
 
 enum {
@@ -338,6 +339,16 @@ bool opt_int(struct opt_parser *p, int min, int max, int *out)
     return true;
 }
 
+bool opt_generations(struct opt_parser *p, int max, int *out)
+{
+    size_t digits = strspn(p->value, "0123456789");
+    if (digits > 0 && digits + 1 == strlen(p->value))
+        return bad_value(p,
+                         "a number: a generation lasts until 'seen rotate' is run, such as once a "
+                         "day; of 7, the oldest is then dropped after a week");
+    return opt_int(p, 1, max, out);
+}
+
 static bool opt_threads(struct opt_parser *p, unsigned *out)
 {
     int n;
@@ -411,21 +422,41 @@ static bool take_next(struct opt_parser *p, int got, void *into)
     if ((p->given & bit) != 0 && !opt->repeatable && opt->arg != NULL)
         return opt_misuse(p->command, "option '%s' is given twice", p->name) == 0;
     p->given |= bit;
+    if (opt->id == 'o')
+        p->out = p->value;
     p->address |= opt->arg != NULL && opt->id != 'k' && !store_is_file(p->value);
     return take_opt(p, opt, table.group[i], into);
+}
+
+/* The last operand that is no file yet; NULL: all are there. */
+static const char *missing_operand(const struct opt_parser *p)
+{
+    for (int i = p->argc; i-- > p->first;)
+        if (store_is_file(p->argv[i]) && access(p->argv[i], F_OK) != 0)
+            return p->argv[i];
+    return NULL;
 }
 
 static bool check_operands(const struct opt_parser *p)
 {
     const struct command *c = p->command;
-    if (p->n_operands < c->least && c->least > 1)
+    bool lacks_out = find_opt('o') != NULL && p->out == NULL;
+    bool too_many = c->most > 0 && p->n_operands > c->most;
+    const char *missing = missing_operand(p);
+    if (c->least > 1 && (p->n_operands < c->least || too_many))
         opt_misuse(c, "two filters are needed: A and B");
     else if (p->n_operands < c->least)
         opt_misuse(c, "no %s given", c->operand);
-    else if (c->most > 0 && p->n_operands > c->most)
-        opt_misuse(c, "more than one %s given", c->operand);
-    else if (c->output != NULL && !was_given(p, find_opt('o')))
+    else if (lacks_out && (too_many || c->output != NULL) && p->n_operands > 1 && missing != NULL)
+        opt_misuse(c, "no output file given; did you mean -o %s?", missing);
+    else if (too_many)
+        opt_misuse(c, "more than one %s given%s", c->operand,
+                   lacks_out ? "; that of the output goes behind -o" : "");
+    else if (lacks_out && c->output != NULL)
         opt_misuse(c, "no output file given (-o %s)", c->output);
+    else if (p->out != NULL && missing != NULL && keyopt_is_filter(p->out) && c != &cmd_import)
+        opt_misuse(c, "there is no '%s', but '%s' is a filter: did you mean %s -o %s?", missing,
+                   p->out, p->out, missing);
     else
         return true;
     return false;

@@ -101,6 +101,7 @@ struct opt_parser {
     int status;       /* exit status when opt_parse has returned false */
     int n_operands;   /* as many as there are from `first` on */
     uint64_t given;   /* private: options found so far, a bit each */
+    const char *out;  /* private: the argument of -o */
     bool address;     /* an operand or an option's argument is the address of a filter */
 };
 
@@ -115,6 +116,7 @@ bool opt_count(struct opt_parser *p, uint64_t *out);
 bool opt_positive(const struct opt_parser *p, uint64_t value); /* is it more than 0? */
 bool opt_fpr(struct opt_parser *p, double *out);
 bool opt_int(struct opt_parser *p, int min, int max, int *out);
+bool opt_generations(struct opt_parser *p, int max, int *out);
 
 /* Prints the command's help to stdout: the options of every day (command->everyday), or all. */
 void opt_help(const struct command *command, bool all);

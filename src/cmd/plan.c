@@ -285,7 +285,7 @@ static bool take_wish(void *wishes, struct opt_parser *p, int id)
     struct err err;
     switch (id) {
     case OPT_GENERATIONS:
-        return opt_int(p, 1, CHAIN_GENERATIONS, &w->generations);
+        return opt_generations(p, CHAIN_GENERATIONS, &w->generations);
     case 'n':
         w->has_n = true;
         return opt_count(p, &w->plan.n);

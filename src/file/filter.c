@@ -19,9 +19,11 @@
 #include "base/num.h"
 #include "base/output.h"
 #include "base/parallel.h"
+#include "base/magic.h"
 #include "base/progress.h"
 #include "base/ram.h"
 #include "base/sig.h"
+#include "keys/content.h"
 #include "keys/xxh3.h"
 #include "kind/layout.h"
 #include "file/lock.h"
@@ -296,6 +298,31 @@ static bool load(struct filter *f, struct err *err)
            filter_prepare(f, &f->header, err);
 }
 
+/* Says of a file that is no filter, if that is why it cannot be opened, what it seems to be. */
+static void advise(const struct filter *f, struct err *err)
+{
+    uint8_t head[CONTENT_HEAD] = {0};
+    struct stat st;
+    size_t n, len;
+    const struct kind *kind;
+    if (fstat(f->fd, &st) != 0 || !disk_read(f->fd, head, sizeof head, 0, &n) || n < 16 ||
+        format_is_filter(head, n) || magic_parquet(head, n))
+        return;
+    const struct layout_foreign in = {.data = {head}, .len = {(uint64_t)st.st_size}};
+    const struct content *c = content_find(head, n);
+    for (unsigned i = 0; c == NULL && (kind = layout_number_of(i)) != NULL; i++)
+        if (kind->layout->recognize != NULL && kind->layout->recognize(&in)) {
+            len = layout_base(kind->layout, f->path);
+            fail_more(err, ": it looks like one of %s; seen import --layout %s %.*s -o FILTER",
+                      kind->name, kind->name, (int)len, f->path);
+            return;
+        }
+    if (c != NULL && c == content_find_filter(head, n))
+        fail_more(err, ": it is %s; %s", c->what, c->reader);
+    else if (c != NULL)
+        fail_more(err, ": it is %s", c->what);
+}
+
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err)
 {
     memset(f, 0, sizeof *f);
@@ -304,6 +331,8 @@ bool filter_open(struct filter *f, const char *path, enum filter_mode mode, stru
     f->fd = -1;
     if (open_file(f, err) && load(f, err))
         return true;
+    if (f->fd >= 0)
+        advise(f, err);
     filter_close(f);
     return false;
 }

@@ -228,10 +228,20 @@ static bool check_parts(const struct parts *f, uint64_t len, struct err *err)
     return true;
 }
 
+/* Versions before 0.2.2 had a header of 24 bytes: n, p, k, m and N, of 32 bits but p, a double. */
+static bool is_old(const uint8_t *h, uint64_t len)
+{
+    double p = len >= HEADER ? get_double(h + 4) : 0;
+    return p > 0 && p < 1 && fabs(classic_best_m(get_le32(h), p) - get_le32(h + 16)) <= 1 &&
+           len >= 24 + classic_bytes(get_le32(h + 16));
+}
+
 static bool recognize(const struct layout_foreign *in)
 {
     struct err ignored;
     uint64_t len = in->len[0];
+    if (is_old(in->data[0], len))
+        return true;
     if (len < HEADER)
         return false;
     struct parts f = parse(in->data[0]);
@@ -275,6 +285,9 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (len < HEADER)
         return fail(err, "it ends within its header");
     struct parts f = parse(p);
+    if (f.version != VERSION && is_old(p, len))
+        return fail(err,
+                    "a version before 0.2.2 wrote it, with another hash function: make it again");
     if (!check_parts(&f, len, err))
         return false;
     uint64_t bytes = classic_bytes(f.m);

@@ -183,8 +183,8 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         return fail(err, "it is cut short: %" PRIu32 " words need %" PRIu64 " bytes", words,
                     HEADER + 8 * (uint64_t)words);
     if (in->len[0] - HEADER > 8 * (uint64_t)words)
-        return fail(err, "%" PRIu64 " bytes follow its bits",
-                    in->len[0] - HEADER - 8 * (uint64_t)words);
+        return fail(err, "%" PRIu64 " bytes follow its bits: 'head -c %" PRIu64 "' drops them",
+                    in->len[0] - HEADER - 8 * (uint64_t)words, HEADER + 8 * (uint64_t)words);
     classic_begin(spec, &c, out);
     classic_design(&c, spec, out);
     bits[0] = (struct layout_bits){

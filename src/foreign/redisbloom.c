@@ -292,8 +292,9 @@ static bool read_chain(const uint8_t *p, uint64_t len, struct chain *c, struct e
     if (c->n_links == 0)
         return fail(err, "it has no links");
     if (!find_form(len, c->n_links, &c->form))
-        return fail(err, "its header has %" PRIu64 " bytes, which do not fit %" PRIu32 " links",
-                    len, c->n_links);
+        return fail(err,
+                    "its header is not what BF.SCANDUMP gives for the iterator 0: seen(7) has the "
+                    "commands that write one");
     if (c->options > OPTIONS)
         return fail(err, "it has unknown options: %" PRIu32, c->options);
     c->growth = c->form == OLD ? 0 : get_le32(p + 16);
@@ -381,8 +382,9 @@ static bool read_links(const struct chain *c, const struct layout_foreign *in,
         return fail(err, "its number of keys is %" PRIu64 ", that of its links %" PRIu64, c->size,
                     size);
     return alone || at == in->len[1] ||
-           fail(err, "'%s' has %" PRIu64 " bytes behind its last link", in->name[1],
-                in->len[1] - at);
+           fail(err,
+                "'%s' has %" PRIu64 " bytes behind its last link: 'head -c %" PRIu64 "' drops them",
+                in->name[1], in->len[1] - at, at);
 }
 
 /* Parameters given in the spec must agree with the file. */

@@ -3,11 +3,13 @@
 #include <stdint.h>
 
 /* In a magic number, '?' stands for any byte. */
-static const struct {
+struct row {
     const char *magic;
     size_t len, at;
     struct content is;
-} contents[] = {
+};
+
+static const struct row contents[] = {
     {"\x89seen\r", 6, 0, {"a filter", "'seen merge' unites filters, 'seen query' asks them"}},
     {"\x1f\x8b\x08\0", 4, 0, {"gzip data", "gzip -dc FILE | seen ..."}},
     {"\x1f\x8b\x08\x08", 4, 0, {"gzip data", "gzip -dc FILE | seen ..."}},
@@ -36,12 +38,21 @@ static const struct {
       "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
       "Bloom filters in such files"}},
     {"%PDF-?.", 7, 0, {"a PDF document", "pdftotext FILE - | seen ..."}},
+};
+
+/* Filters of other programs. */
+static const struct row filters[] = {
     {"\xac\xed\0\5sr",
      6,
      0,
      {"a serialized Java object",
       "if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
       "reads"}},
+    {"\2?\0\0\0\0\0\0?????\0\0\0",
+     16,
+     0,
+     {"a filter of poppy, version 2",
+      "'poppy create --version 1' makes what 'seen import --layout dcso' reads"}},
 };
 
 static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
@@ -54,12 +65,23 @@ static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t l
     return true;
 }
 
+static const struct content *find_in(const struct row *row, size_t rows, const void *head, size_t n)
+{
+    for (const struct row *end = row + rows; row < end; row++)
+        if (has_magic(head, n, row->magic, row->len, row->at))
+            return &row->is;
+    return NULL;
+}
+
+const struct content *content_find_filter(const void *head, size_t n)
+{
+    return find_in(filters, sizeof filters / sizeof *filters, head, n);
+}
+
 const struct content *content_find(const void *head, size_t n)
 {
-    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
-        if (has_magic(head, n, contents[i].magic, contents[i].len, contents[i].at))
-            return &contents[i].is;
-    return NULL;
+    const struct content *c = find_in(contents, sizeof contents / sizeof *contents, head, n);
+    return c != NULL ? c : content_find_filter(head, n);
 }
 
 /* Control characters that text does not have. Some lists have one of them between fields. */

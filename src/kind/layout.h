@@ -51,6 +51,9 @@ struct layout_spec {
     const char *value[LAYOUT_PARAMS]; /* of the layout's parameter i; NULL: not given */
 };
 
+/* The length of a file's name without the suffix that files of the layout have. */
+size_t layout_base(const struct layout *layout, const char *name);
+
 /* Parses a spec. Unknown names, parameters and choices fail with a list of the known ones. */
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err);
 

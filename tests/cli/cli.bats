@@ -532,7 +532,8 @@ END
     done
     seen dedup <'list' | cmp - list
     # Keys were given, or no lines are there.
-    refuses "seen: 'list' is not a seen filter" seen dedup list -k a
+    refuses "seen: 'list' is not a seen filter; -k gives a key, -f chooses a field: seen dedup -f N <'list'" \
+        seen dedup list -k 2
     refuses "seen: 'list' is not a seen filter; without FILTER: cat 'list' FILE... | seen dedup" \
         seen dedup list list
     refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: ... | seen dedup" \
@@ -558,7 +559,42 @@ END
         refuses "seen: 'list' is not a seen filter, but 'f' is: FILTER comes first" seen $command list list f
     done
     seq 9 | cmp - list
-    refuses "seen: 'list' is not a seen filter" seen query list list
+    for command in query add remove; do
+        refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \
+            seen $command list list
+    done
+}
+
+@test "the output without -o, or in the place of the input: what is meant" {
+    seq 9 >list
+    seen create f list
+    seen create g list
+    cp f f.then
+    cp g g.then
+    for command in 'merge f g new' 'merge new f g' 'shrink f new' 'shrink new f' 'export f new' 'import --layout guava f new'; do
+        # shellcheck disable=SC2086
+        refuses 'seen: no output file given; did you mean -o new?' seen $command
+    done
+    refuses 'seen: no output file given; did you mean -o new?' seen import --layout redisbloom rb new
+    for command in merge shrink export; do
+        refuses "seen: there is no 'new', but 'f' is a filter: did you mean f -o new?" \
+            seen $command -o f new
+    done
+    refuses 'seen: more than one FILTER given; that of the output goes behind -o' seen shrink f g
+    refuses 'seen: two filters are needed: A and B' seen compare f g f
+    refuses "seen: 'f' exists (--force replaces it); to keep its keys: seen merge --force -o f f g" \
+        seen merge -o f g
+    cmp f f.then
+    cmp g g.then
+    [ ! -e new ]
+}
+
+@test "a time as a number of generations: how long one is" {
+    for command in 'create --empty' 'dedup --create' plan; do
+        # shellcheck disable=SC2086
+        refuses "seen: option '--generations': '7d' is not a number: a generation lasts until 'seen rotate' \
+is run, such as once a day; of 7, the oldest is then dropped after a week" seen $command -n 99 --generations 7d
+    done
 }
 
 @test "a filter is not made under the name -, which stands for standard output elsewhere" {

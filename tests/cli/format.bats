@@ -209,7 +209,7 @@ PYTHON
     for command in query stats verify add; do
         local key=()
         [[ $command == query || $command == add ]] && key=(-k x)
-        refuses "seen: 'text' is not a seen filter" seen $command "${key[@]}" text
+        rejects "seen: 'text' is not a seen filter*" seen $command "${key[@]}" text
         refuses "seen: 'empty' is not a seen filter: it is empty" seen $command "${key[@]}" empty
         refuses "seen: 'fifo' is not a regular file" timeout "$PATIENCE" seen $command "${key[@]}" fifo
         run -2 seen $command "${key[@]}" dir

@@ -757,7 +757,7 @@ binary()
     [ "$output" = 1000 ]
     for command in 'create g' 'add f' 'query f'; do
         # shellcheck disable=SC2086
-        refuses 'seen: --key gives the keys: not with KEYFILE' seen $command -k a input
+        refuses 'seen: --key gives the keys, and -f chooses fields of records: not with KEYFILE' seen $command -k a input
     done
     # Standard input is left alone.
     [ "$(echo rest | { seen query -q f -k a; cat; })" = rest ]

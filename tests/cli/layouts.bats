@@ -105,6 +105,76 @@ declined()
     quiet seen import --layout gozero:bits=72 bitmap -o f.seen
 }
 
+@test "a filter of another program, or of an older one, is named with the command that takes it over" {
+    local command file layout
+    seq 9 >keys
+    seen create f.seen keys
+    for layout in guava dcso redisbloom; do
+        seen create --layout $layout $layout.seen keys
+        seen export $layout.seen -o $layout
+    done
+    for command in 'query F keys' 'stats F' 'verify F' 'add F keys' 'dedup F keys' 'export F -o out' 'merge -o out F'; do
+        for file in guava dcso redisbloom.header; do
+            layout=${file%.header}
+            # shellcheck disable=SC2086
+            refuses "seen: '$file' is not a seen filter: it looks like one of $layout; seen import --layout \
+$layout $layout -o FILTER" seen ${command/F/$file}
+        done
+    done
+    # Either name of the two, or none.
+    for file in redisbloom.header redisbloom.data redisbloom; do
+        quiet seen import --force --layout redisbloom $file -o new
+    done
+    python3 - <<'END'
+import struct
+open('java', 'wb').write(b'\xac\xed\0\5sr\0"com.google.common.hash.BloomFilter' + bytes(200))
+open('poppy', 'wb').write(struct.pack('<BBHIQdQ', 2, 1, 0, 0, 10000, 0.01, 7) + bytes(4000))
+open('old', 'wb').write(struct.pack('<IdIII', 10000, 0.01, 7, 95850, 5) + bytes(95850 // 64 * 8 + 8))
+END
+    java="a serialized Java object%s if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' reads"
+    poppy="a filter of poppy, version 2%s 'poppy create --version 1' makes what 'seen import --layout dcso' reads"
+    for file in java poppy; do
+        # shellcheck disable=SC2059 # the format is one of ours
+        for layout in auto guava dcso; do
+            refuses "seen: '$file' is $(printf "${!file}" :)" seen import --layout $layout $file -o out
+        done
+        # shellcheck disable=SC2059
+        refuses "seen: '$file' is not a seen filter: it is $(printf "${!file}" ';')" seen query $file keys
+        # shellcheck disable=SC2059
+        refuses "seen: '$file' is $(printf "${!file}" ', not a list of keys:')" seen create out $file
+    done
+    for layout in auto dcso; do
+        refuses "seen: cannot import 'old' as dcso: a version before 0.2.2 wrote it, with another hash function: make it again" \
+            seen import --layout $layout old -o out
+    done
+    for layout in auto gozero:bits=1000000 guava; do
+        refuses "seen: 'f.seen' is a seen filter already; 'seen export' writes another program's" \
+            seen import --layout $layout f.seen -o out
+    done
+    gzip -c f.seen >f.gz
+    refuses "seen: 'f.gz' is not a seen filter: it is gzip data" seen query f.gz keys
+    cp keys text.header
+    cp keys text.data
+    refuses "seen: cannot import 'text' as redisbloom: its header is not what BF.SCANDUMP gives for the \
+iterator 0: seen(7) has the commands that write one" seen import --layout redisbloom text -o out
+}
+
+@test "bytes behind a filter: how they are dropped" {
+    golden gozero/gz_bits13007.bitmap >bitmap
+    echo >>bitmap
+    refuses "seen: cannot import 'bitmap' as gozero: redis-cli wrote a newline behind it: 'head -c 1626' drops that" \
+        seen import --layout gozero:bits=13007 bitmap -o f.seen
+    quiet seen import --layout gozero:bits=13007 - -o f.seen < <(head -c 1626 bitmap)
+    seen create --layout guava -n 1000 g.seen -k a
+    seen export g.seen -o guava
+    echo >>guava
+    refuses "seen: cannot import 'guava' as guava: 1 bytes follow its bits: 'head -c 926' drops them" \
+        seen import --layout guava guava -o h.seen
+    refuses "seen: 'standard input' has more than 926 bytes, all that such a filter takes: 'head -c 926' drops what follows" \
+        seen import --layout guava - -o h.seen < <(cat guava)
+    quiet seen import --layout guava - -o h.seen < <(head -c 926 guava)
+}
+
 @test "dcso: gzip data must be whole and alone; members follow each other" {
     golden dcso/dc_n1000_p01.bloom.gz >packed
     for len in 4 20 60 600 $(($(size packed) - 1)); do
@@ -140,9 +210,9 @@ open('blocks', 'wb').write(gzip.compress(b'')[:10] + b'\0\0\0\xff\xff' * 100000)
 END
     quiet seen import --layout dcso most -o f.seen
     most=$((48 + 128 + (16 << 20)))
-    refuses "seen: 'bomb' has more than $most bytes, all that such a filter takes" \
+    refuses "seen: 'bomb' has more than $most bytes, all that such a filter takes: 'head -c $most' drops what follows" \
         seen import --layout dcso bomb -o g.seen
-    refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes" \
+    refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes: 'head -c $most' drops what follows" \
         seen import --layout dcso - -o g.seen < <(cat most bomb)
     refuses "seen: 'blocks' goes on after 139264 bytes, more than its contents take" \
         seen import --layout dcso blocks -o g.seen
@@ -168,7 +238,7 @@ END
 }
 
 @test "a pipe without an end, and bytes behind the bits" {
-    refuses "seen: 'standard input' has more than 128 bytes, all that such a filter takes" \
+    refuses "seen: 'standard input' has more than 128 bytes, all that such a filter takes: 'head -c 128' drops what follows" \
         seen import --layout gozero:bits=1000 - -o f.seen </dev/zero
     head -c 129 /dev/zero >long
     refuses "seen: cannot import 'long' as gozero: it has 129 bytes, more than 1000 bits take" \
@@ -180,7 +250,7 @@ END
         seen export --force f.seen -o foreign
         most=$(size foreign)
         if [ $layout = dcso ]; then most=$((most + (16 << 20))); fi # what a user may append
-        refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes" \
+        refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes: 'head -c $most' drops what follows" \
             seen import --layout $layout - -o g.seen < <(cat foreign /dev/zero)
         quiet seen import --force --layout $layout - -o g.seen < <(cat foreign)
         seen export g.seen -o - | cmp - foreign
@@ -200,7 +270,7 @@ END
     # A pipe that never ends is read as far as the header claims. The limit is for a program that goes on.
     (
         ulimit -f 100000
-        refuses "seen: 'standard input' has more than $(size foreign) bytes, all that such a filter takes" \
+        refuses "seen: 'standard input' has more than $(size foreign) bytes, all that such a filter takes: 'head -c $(size foreign)' drops what follows" \
             seen import --layout guava - -o g.seen < <(cat foreign - </dev/zero)
     )
     printf junk >>foreign
