@@ -45,6 +45,7 @@ while it looks at one page, may call that page damaged.
 
 import collections
 import functools
+import gc
 import itertools
 import os
 import sys
@@ -575,7 +576,8 @@ def settled(value):
 
 # state of a process
 WAITS, RUNS, ENDED, DEAD = "waits", "runs", "ended", "dead"
-Proc = collections.namedtuple("Proc", "state history error")
+# place: a number, see Model.place.
+Proc = collections.namedtuple("Proc", "state place error")
 # file: counts up when it is replaced. times: as a reader sees them: how often it was damaged. copied: the keys that
 # were acknowledged when the copy was begun. happened: "fail", "cut" and "copy".
 State = collections.namedtuple("State", "parts lock session procs acked kills fails cuts harms file times copied "
@@ -595,50 +597,53 @@ class Model:
         self.keys = [f.key for f in processes]
         alike = ([i for i, kind in enumerate(self.kinds) if kind == one] for one in sorted(set(self.kinds)))
         self.groups = [group for group in alike if len(group) > 1]
-        self.programs = [{} for _ in processes]  # history -> the operation that comes next
-        self.places = [{} for _ in processes]    # the same, by what the process knows
+        self.places = [[] for _ in processes]   # the operation that comes next, and a history that leads there
+        self.numbers = [{} for _ in processes]  # of places, by what the process knows there
+        self.follow = [{} for _ in processes]   # the place that follows, by place and result
         self.marked = marked  # is marked data damaged, too?
         first, old = Header(1, CLEAN, 1), frozenset({"old"})
         parts = (first, first, None, old, old, False)
         self.first = State(
             tuple(map(settled, parts)), None, frozenset(),
-            tuple(Proc(WAITS, (), False) for _ in processes), frozenset({"old"}), kills, fails,
-            cuts, harms, 0, 0, frozenset(), False, False, frozenset(), frozenset())
+            tuple(Proc(WAITS, self.place(i, ()), False) for i, _ in enumerate(processes)), frozenset({"old"}),
+            kills, fails, cuts, harms, 0, 0, frozenset(), False, False, frozenset(), frozenset())
+        self.came = {self.first: None}  # state -> how it came, and from which
+        self.todo = collections.deque([self.first])
 
-    def run(self, i, history):
-        """The operation that process i does after it was given these results; None: it has ended.
-        Histories that lead to the same place with the same knowledge are one."""
-        known = self.programs[i].get(history)
-        if known is None:
-            process, op = self.processes[i](), None
-            try:
-                for result in (None, *history):
-                    op = process.send(result)
-                place = []
-                at = process
-                while at is not None:
-                    frame = at.gi_frame
-                    place.append((frame.f_lasti, sorted(
-                        (k, repr(v)) for k, v in frame.f_locals.items() if k != "without")))
-                    at = at.gi_yieldfrom
-                canonical = self.places[i].setdefault(repr((op, place)), history)
-            except StopIteration:
-                op, canonical = None, ("ended",)
-            known = self.programs[i][history] = (op, canonical)
-        return known
+    @functools.lru_cache(maxsize=None)
+    def place(self, i, history):
+        """The number of the place where process i is after it was given these results. Histories that lead to the
+        same operation with the same knowledge lead to one place."""
+        process, op, known = self.processes[i](), None, []
+        try:
+            for result in (None, *history):
+                op = process.send(result)
+            at = process
+            while at is not None:
+                frame = at.gi_frame
+                known.append((frame.f_lasti, sorted(
+                    (k, repr(v)) for k, v in frame.f_locals.items() if k != "without")))
+                at = at.gi_yieldfrom
+        except StopIteration:
+            op = None
+        number = self.numbers[i].setdefault(repr((op, known)), len(self.places[i]))
+        if number == len(self.places[i]):
+            self.places[i].append((op, history))
+        return number
+
+    def go_on(self, i, place, result):
+        """The place where process i is once it was given this result."""
+        number = self.follow[i].get((place, result))
+        if number is None:
+            number = self.place(i, self.places[i][place][1] + (result,))
+            self.follow[i][place, result] = number
+        return number
 
     def step(self, s, i):
         """The state after the next operation of process i; None if that has to wait. What it reads
         under the lock it reads with it: nobody can change that meanwhile."""
-        s = self.operate(s, i)
-        while s is not None and s.lock == i and s.procs[i].state == RUNS and (
-                self.run(i, s.procs[i].history)[0][0] == "read"):
-            s = self.operate(s, i)
-        return s
-
-    def operate(self, s, i):
         p = s.procs[i]
-        op, history = self.run(i, p.history)
+        op = self.places[i][p.place][0]
         parts, result = list(s.parts), None
         kind = op[0]
         if kind == "lock":
@@ -712,20 +717,21 @@ class Model:
             parts = list(map(settled, op[1]))
             s = s._replace(acked=s.copied, unclean=True, times=s.times + 1,
                            happened=s.happened | {"copy"})
+        place = self.go_on(i, p.place, result)
+        op = self.places[i][place][0]
+        while op is not None and op[0] == "read" and s.lock == i:
+            place = self.go_on(i, place, parts[op[1]].now)
+            op = self.places[i][place][0]
         procs = list(s.procs)
-        procs[i] = p._replace(history=history + (result,))
+        procs[i] = Proc(p.state, place, p.error)
         s = s._replace(parts=tuple(parts), procs=tuple(procs))
-        if self.run(i, procs[i].history)[0] is None:
-            return self.gone(s, i, ENDED)
-        # Not all that the history says matters for what comes.
-        procs[i] = procs[i]._replace(history=self.run(i, procs[i].history)[1])
-        return s._replace(procs=tuple(procs))
+        return self.gone(s, i, ENDED) if op is None else s
 
     @staticmethod
     def gone(s, i, how):
         """Process i ends, with all its locks."""
         procs = list(s.procs)
-        procs[i] = Proc(how, (), False)
+        procs[i] = Proc(how, 0, False)
         return s._replace(procs=tuple(procs), session=s.session - {i},
                           lock=None if s.lock == i else s.lock,
                           died=s.died or how == DEAD)
@@ -750,10 +756,10 @@ class Model:
                 procs[i] = p._replace(state=RUNS)
                 yield "%d begins" % i, s._replace(procs=tuple(procs))
             elif p.state == RUNS:
-                op = self.run(i, p.history)[0]
+                op = self.places[i][p.place][0]
                 after = self.step(s, i)
                 if after is not None:
-                    yield "%d: %s" % (i, show(op)), after
+                    yield (i, op), after
                 if s.kills > 0:
                     yield "%d is killed" % i, self.gone(s, i, DEAD)._replace(kills=s.kills - 1)
                 if s.fails > 0 and op[0] == "sync":
@@ -791,9 +797,15 @@ class Model:
             yield "marks and session page are damaged", harmed("marks", _2=GARBAGE, _5=True)
 
     @functools.lru_cache(maxsize=None)
-    def told(self, i, history):
+    def told(self, i, place):
         """What process i was told, whoever it is: a text."""
-        return repr(renamed(history, {key: "mine" if key == self.keys[i] else "another's" for key in self.keys}))
+        return repr(renamed(self.places[i][place][1],
+                            {key: "mine" if key == self.keys[i] else "another's" for key in self.keys}))
+
+    @functools.lru_cache(maxsize=None)
+    def place_as(self, i, place, at, names):
+        """The place of process i as one of process `at`, which is like it, under these other names for keys."""
+        return self.place(at, renamed(self.places[i][place][1], dict(names)))
 
     def sorted(self, s):
         """The state with processes that are alike in one order, and their keys with them. It stands for all that
@@ -802,7 +814,7 @@ class Model:
             def what(i):
                 p, key = s.procs[i], self.keys[i]
                 return (p.state, p.error, i in s.session, s.lock == i, key in s.acked, key in s.parts[DATA].now,
-                        key in s.parts[SUMS].now, self.told(i, p.history))
+                        key in s.parts[SUMS].now, self.told(i, p.place))
             order = sorted(group, key=what)
             if order == group:
                 continue
@@ -810,9 +822,9 @@ class Model:
             names = {self.keys[i]: self.keys[at] for i, at in place.items()}
             procs, parts = list(s.procs), list(s.parts)
             for i, at in place.items():
-                history = renamed(s.procs[i].history, names)  # the others may have read keys, too
-                procs[at] = s.procs[i]._replace(
-                    history=self.run(at, history)[1] if s.procs[i].state == RUNS else history)
+                p = s.procs[i]  # the others may have read keys, too
+                procs[at] = p if p.state != RUNS else Proc(
+                    RUNS, self.place_as(i, p.place, at, tuple(names.items())), p.error)
             for part in (DATA, SUMS):
                 parts[part] = parts[part]._replace(now=renamed(parts[part].now, names),
                                                    disk=renamed(parts[part].disk, names))
@@ -822,11 +834,11 @@ class Model:
                            lock=None if s.lock is None else place[s.lock])
         return s
 
-    def visit(self):
-        """Visits all states. Returns how many, and None or what is wrong and how it came."""
-        came = {self.first: None}
-        todo = collections.deque([self.first])
-        while todo and len(came) < LIMIT:
+    def visit(self, limit=LIMIT):
+        """Visits all states, or so many, and more when it is called again. Returns how many, and None or what is
+        wrong and how it came."""
+        came, todo = self.came, self.todo
+        while todo and len(came) < limit:
             s = todo.popleft()
             try:
                 check(s)
@@ -839,7 +851,7 @@ class Model:
                 trace = [str(wrong)]
                 while came[s] is not None:
                     how, s = came[s]
-                    trace.insert(0, how)
+                    trace.insert(0, how if isinstance(how, str) else "%d: %s" % (how[0], show(how[1])))
                 return len(came), trace
         return len(came), None
 
@@ -855,11 +867,9 @@ def show(values):
     return " ".join(map(str, values))
 
 
-@functools.lru_cache(maxsize=1 << 20)
-def check_parts(now, disk, acked, is_marked, is_noted):
-    """`disk`: what each part may be once the power was cut, or is now. is_marked: marks and session page of the
-    clean file were damaged. is_noted: the note of a failed sync may be in the session page."""
-    when = "now" if now else "after a power cut"
+def check_parts(when, disk, acked, is_marked, is_noted):
+    """`disk`: what each part may be. is_marked: marks and session page of the clean file were damaged. is_noted: the
+    note of a failed sync may be in the session page."""
     for a, b in itertools.product(disk[A], disk[B]):
         header = newest(a, b)
         if header is None:
@@ -878,20 +888,25 @@ def check_parts(now, disk, acked, is_marked, is_noted):
         raise Wrong("held: an acknowledged key is lost, " + when)
 
 
+@functools.lru_cache(maxsize=1 << 20)
+def check_file(parts, *more):
+    """Returns the states that the header may have on disk."""
+    check_parts("now", [{p.now} for p in parts], *more)
+    check_parts("after a power cut", [p.disk for p in parts], *more)
+    return {newest(a, b).state for a in parts[A].disk for b in parts[B].disk}
+
+
 def check(s):
-    headers = {newest(a, b) for a in s.parts[A].disk for b in s.parts[B].disk}
     if "data" in s.harmed:
         if s.parts[DATA].now == s.parts[SUMS].now:
             raise Wrong("damage: it is accepted")
         return
-    if not s.happened and any(h is not None and h.state == DIRTY for h in headers):
+    states = check_file(s.parts, s.acked, "marks" in s.harmed, "fail" in s.happened)
+    if not s.happened and DIRTY in states:
         raise Wrong("dirty: nothing has happened that a repair would be needed for")
-    more = (s.acked, "marks" in s.harmed, "fail" in s.happened)
-    check_parts(True, tuple(frozenset({p.now}) for p in s.parts), *more)
-    check_parts(False, tuple(p.disk for p in s.parts), *more)
     if s.unclean or s.died or any(p.state not in (ENDED, DEAD) for p in s.procs):
         return
-    if any(h.state != CLEAN for h in headers):
+    if states != {CLEAN}:
         raise Wrong("stuck: all have ended well, and the file is not clean on disk")
 
 
@@ -968,12 +983,18 @@ LONG = {
 
 
 def trace_without(step, names=SETS):
-    """How the protocol fails without this step, in the first of these sets in which it does."""
-    for name in names:
-        processes, more = SETS[name]
-        trace = Model(processes, {step}, **more).visit()[1]
-        if trace is not None:
-            return ["with " + name] + trace
+    """How the protocol fails without this step, in the first of these sets in which it does: some states of each are
+    visited, then more."""
+    models = {name: Model(SETS[name][0], {step}, **SETS[name][1]) for name in names}
+    limit = 1000
+    while models:
+        for name, model in list(models.items()):
+            n, trace = model.visit(limit)
+            if trace is not None:
+                return ["with " + name] + trace
+            if n < limit or n >= LIMIT:
+                del models[name]
+        limit *= 2
     return None
 
 
@@ -988,6 +1009,7 @@ show_test.count = 0
 
 
 def main():
+    gc.disable()  # it would look at all states again and again
     if len(sys.argv) > 1 and sys.argv[1] != "--long":
         print("\n".join(trace_without(sys.argv[1]) or ["it holds"]))
         return
