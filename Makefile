@@ -118,7 +118,7 @@ FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 # Under no sanitizer.
 POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
-PRELOADED := $(BUILD)/power/record.so $(BUILD)/faults/inject.so
+PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
         check-compilers portable emulated interop soak nightly bench figures profile plot growth dist install uninstall clean tests FORCE
@@ -166,13 +166,9 @@ $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(wildcard tests/fuzz/*.h)
 	    $< tests/fuzz/replay.c $(BUILD)/libseen.a $(LIBS)
 
 # Preloaded, and so not under a sanitizer, which wants to come first.
-$(BUILD)/%.so: tests/%.c $(BUILD)/flags
+$(PRELOADED): $(wildcard tests/preload/*) $(BUILD)/flags
 	$(call say,LD,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $< -ldl
-
-# $(call keep,TEXT): writes it into the target, unless it is there already.
-keep = mkdir -p $(@D) && { echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@; }
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $(filter %.c,$^) -ldl
 
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE

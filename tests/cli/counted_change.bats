@@ -220,7 +220,7 @@ counts()
 }
 
 @test "whenever it is killed, the file is as before or as after, and a repetition makes it as after" {
-    need_strace
+    need_preload
     seq 500 | seen create --counted -n 2000 f.seen
     seq 400 600 >keys
     cp f.seen old.seen
@@ -228,11 +228,10 @@ counts()
     set_of old.seen >old
     set_of f.seen >new
     killed=0
-    for call in fcntl openat pwritev pwrite64 pwritev2 write ftruncate mmap fsync fdatasync flock \
-        linkat renameat unlinkat; do
+    for call in fcntl open pwritev write ftruncate mmap fsync fdatasync flock linkat renameat renameat2 unlinkat; do
         for nth in 1 2 3 4 5 6 8 12; do
             cp old.seen f.seen
-            run failing $call signal=KILL:when=$nth seen add -j 1 --batch-id x f.seen keys
+            run failing "$call:$nth:kill" seen add -j 1 --batch-id x f.seen keys
             [ "$status" != 0 ] || break
             killed=$((killed + 1))
             set_of f.seen >got
@@ -248,14 +247,14 @@ counts()
 }
 
 @test "whatever fails, the file is as before" {
-    need_strace
+    need_preload
     seq 500 | seen create --counted -n 2000 f.seen
     cp f.seen old.seen
     failures=0
-    for call in pwritev pwrite64 ftruncate linkat renameat fsync; do
+    for call in pwritev ftruncate linkat renameat renameat2 fsync; do
         for nth in 1 2 3 4 5 6; do
             cp old.seen f.seen
-            run --separate-stderr failing $call error=ENOSPC:when=$nth seen remove -j 1 f.seen -k 7
+            run --separate-stderr failing "$call:$nth:ENOSPC" seen remove -j 1 f.seen -k 7
             [ "$status" != 0 ] || break
             [ "$status" = 2 ]
             [[ $stderr == 'seen: cannot '*': No space left on device' && $stderr != *$'\n'* ]]

@@ -50,8 +50,9 @@ end()
 
 @test "a mark that was not synced is, before the other header is written" {
     need_strace
+    need_preload
     seen create --empty -n 1000 f.seen
-    run -137 failing fdatasync signal=KILL:when=2 seen add f.seen -k a
+    run -137 failing fdatasync:2:kill seen add f.seen -k a
     [ "$(state f.seen)" = dirty ]
     # First the session of the dead writer is ended, then another begun.
     [ "$(calls seen add f.seen -k b)" = ASBSASASBS ]
@@ -88,12 +89,12 @@ end()
 }
 
 @test "whichever sync fails, the file is not clean unless it is, and can be repaired" {
-    need_strace
+    need_preload
     for ((nth = 1; nth < 20; nth++)); do
         rm -f g.seen
         seen create --grow --empty -n 1000 g.seen
         seen add g.seen <(seq 500)
-        run --separate-stderr failing fdatasync error=EIO:when=$nth \
+        run --separate-stderr failing "fdatasync:$nth:EIO" \
             seen add -j1 g.seen <(seq 501 2500)
         [ "$status" != 0 ] || break
         [ "$status" = 2 ]
@@ -114,17 +115,17 @@ end()
 }
 
 @test "after a sync that failed in growth, the same process makes nothing clean" {
-    need_strace
+    need_preload
     seen create --grow --empty -n 1000 g.seen
-    run -2 --separate-stderr failing fdatasync error=EIO:when=3 seen add -j1 g.seen <(seq 3000)
+    run -2 --separate-stderr failing fdatasync:3:EIO seen add -j1 g.seen <(seq 3000)
     [ "$(state g.seen)" = dirty ]
 }
 
 @test "after a sync that failed, no other process makes the file clean" {
-    need_strace
+    need_preload
     seen create --grow --empty -n 1000 g.seen
     begin g.seen
-    run -2 --separate-stderr failing fdatasync error=EIO:when=1 seen add g.seen <(seq 3000)
+    run -2 --separate-stderr failing fdatasync:1:EIO seen add g.seen <(seq 3000)
     one_line "seen: cannot sync 'g.seen': Input/output error"
     end
     [ "$(state g.seen)" = dirty ]
@@ -137,21 +138,21 @@ end()
 }
 
 @test "a sync that fails in dedup, before or after printing, is told once" {
-    need_strace
+    need_preload
     seen create --empty -n 1000 f.seen
-    run -2 --separate-stderr failing fdatasync error=EIO:when=3 \
+    run -2 --separate-stderr failing fdatasync:3:EIO \
         seen dedup --sync-every 1 f.seen <(seq 10)
     one_line "seen: cannot sync 'f.seen': Input/output error"
     [ "$(state f.seen)" = dirty ]
 }
 
 @test "a rotation whose sync fails is taken up by the next writer" {
-    need_strace
+    need_preload
     for ((nth = 1; nth < 20; nth++)); do
         rm -f r.seen
         seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
         seen add r.seen <(seq 500)
-        run --separate-stderr failing fdatasync error=EIO:when=$nth seen rotate r.seen
+        run --separate-stderr failing "fdatasync:$nth:EIO" seen rotate r.seen
         [ "$status" != 0 ] || break
         [ "$status" = 2 ]
         one_line "seen: cannot sync 'r.seen': Input/output error"
@@ -164,10 +165,10 @@ end()
 }
 
 @test "a rotation whose sync fails beside a writer leaves a dirty file" {
-    need_strace
+    need_preload
     seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
     begin r.seen
-    run -2 --separate-stderr failing fdatasync error=EIO:when=4 seen rotate r.seen
+    run -2 --separate-stderr failing fdatasync:4:EIO seen rotate r.seen
     end
     [ "$(state r.seen)" = dirty ]
     seen verify --repair r.seen
@@ -175,12 +176,12 @@ end()
 }
 
 @test "a filter that cannot be mapped when it has grown stays as it was" {
-    need_strace
+    need_preload
     for command in add dedup; do
         rm -f g.seen
         seen create --grow --empty -n 5000 -p 1e-6 g.seen
         before=$(size g.seen)
-        run -2 --separate-stderr failing mremap error=ENOMEM seen $command g.seen <(seq 20000)
+        run -2 --separate-stderr failing mremap:1:ENOMEM:from seen $command g.seen <(seq 20000)
         one_line "seen: cannot map 'g.seen': Cannot allocate memory"
         [ "$(size g.seen)" = "$before" ]
         seen verify g.seen
@@ -210,13 +211,13 @@ end()
 }
 
 @test "a full disk, or one that fails, leaves a growing filter as it was" {
-    need_strace
-    for call in ftruncate fallocate; do
+    need_preload
+    for call in ftruncate posix_fallocate; do
         for error in ENOSPC EIO EFBIG; do
             rm -f g.seen
             seen create --grow --empty -n 5000 -p 1e-6 g.seen
             before=$(size g.seen)
-            run -2 --separate-stderr failing "$call" error=$error:when=1 \
+            run -2 --separate-stderr failing "$call:1:$error" \
                 seen dedup g.seen <(seq 20000)
             [[ $stderr == "seen: cannot "*" 'g.seen': "* && $stderr != *$'\n'* ]]
             [ "$(size g.seen)" = "$before" ]
@@ -227,15 +228,15 @@ end()
 }
 
 @test "gzip is decompressed though the first look at the file fails" {
-    need_strace
+    need_preload
     seq 1000 >keys
     gzip -c keys >keys.gz
-    strace -f -qq -o /dev/null -P keys.gz -e inject=pread64:error=EIO seen create f.seen keys.gz
+    failing pread:1:EIO seen create f.seen keys.gz
     [ "$(seen query -c f.seen keys)" = 1000 ]
 }
 
 @test "a filter of two layers, too full, is replaced by one of one layer whose sync fails" {
-    need_strace
+    need_preload
     quiet seen create --fixed -p 1e-3 a.seen <(seq 100)
     quiet seen create --fixed -p 1e-3 b.seen <(seq 101 1300)
     quiet seen create --fixed -p 1e-3 c.seen <(seq 100)
@@ -244,7 +245,7 @@ end()
     for nth in 4 5 6; do
         quiet seen merge --force -o m.seen a.seen b.seen
         [ "$(seen stats --json m.seen | jq '.layers | length')" = 2 ]
-        failing fdatasync "error=EIO:when=$nth" seen dedup --max-fpr 0.9 m.seen <held >/dev/null 2>err &
+        failing "fdatasync:$nth:EIO" seen dedup --max-fpr 0.9 m.seen <held >/dev/null 2>err &
         writer=$!
         exec {hold}>held
         seq 1301 4000 >&"$hold"
@@ -273,19 +274,11 @@ end()
     [ ! -s trace ]
 }
 
-inject=${SEEN%/*}/faults/inject.so
-
-needs_inject()
-{
-    [ -z "${SANITIZER-}" ] || skip 'a sanitizer has its own library'
-    [ -e "$inject" ] || skip 'make check builds inject.so'
-}
-
-# on_fuse LACKS COMMAND...: as on such a file system (see inject.c).
-on_fuse() { INJECT_LACKS=$1 INJECT_LOG=$TMPDIR/log LD_PRELOAD=$inject "$SEEN" "${@:2}"; }
+# on_fuse LACKS COMMAND...: as on such a file system (see tests/preload/calls.c).
+on_fuse() { INJECT_LACKS=$1 LD_PRELOAD=${SEEN%/*}/preload.so "$SEEN" "${@:2}"; }
 
 @test "FUSE: a file with two names takes no keys, because each may have its own pages" {
-    needs_inject
+    need_preload
     seq 10 >keys
     quiet seen create -n 1000 f keys
     on_fuse fuse add f -k one
@@ -304,7 +297,7 @@ which may keep writers by different names apart: it can be read only"
 }
 
 @test "FUSE: without links, and without a rename that keeps what is there, a file is made all the same" {
-    needs_inject
+    need_preload
     seq 10 >keys
     on_fuse fuse create f keys
     [ "$(seen query -c f keys)" = 10 ]
@@ -316,7 +309,7 @@ which may keep writers by different names apart: it can be read only"
 }
 
 @test "FUSE: without shared mappings a file can be read, and a writer says what is lacking" {
-    needs_inject
+    need_preload
     seq 10 >keys
     quiet seen create -n 1000 f keys
     run -0 on_fuse direct query -c f keys
@@ -326,7 +319,7 @@ which may keep writers by different names apart: it can be read only"
 }
 
 @test "scratch that was left by a killed process is removed by the next" {
-    needs_inject
+    need_preload
     seq 10 >keys
     quiet seen create --counted -n 100 f keys
     touch .seen-scratch.aB3xYz .seen-scratch.longer-than-six

@@ -186,13 +186,12 @@ prints()
 }
 
 @test "a disk that fails in the header or behind it is told of" {
-    need_strace
+    need_preload
     seq 3000 >keys
     # The first two looks, at what the file is, may fail.
     for ((nth = 1; nth < 6; nth++)); do
         rm -f f.seen
-        run --separate-stderr strace -f -qq -o /dev/null -P keys -e trace=pread64 \
-            -e inject=pread64:error=EIO:when=$nth seen create --header 1 f.seen keys
+        run --separate-stderr failing "pread:$nth:EIO" seen create --header 1 f.seen keys
         if [ "$status" = 0 ]; then
             [ $nth -le 2 ]
             [ "$(seq 2 3000 | seen query -c f.seen)" = 2999 ]

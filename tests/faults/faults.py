@@ -4,7 +4,7 @@
 
     faults.py [--all] [SCENARIO]...
 
-Each scenario is a command in a directory of small files. It runs once as it is, under inject.so, which
+Each scenario is a command in a directory of small files. It runs once as it is, under preload.so, which
 counts its calls; and then once for each fault: call N fails with an errno that it can fail with, once
 or from then on; or it reads or writes one byte; or the process is killed before it. Each time
 
@@ -17,6 +17,8 @@ or from then on; or it reads or writes one byte; or the process is killed before
 Without --all, each fault is tried once at each place of the program that it can come from, in the first
 scenario that gets there.
 """
+import collections
+import errno
 import gzip
 import mmap
 import os
@@ -32,7 +34,7 @@ from errno import (EACCES, EINTR, EINVAL, EIO, EMFILE, ENOENT, ENOLCK, ENOMEM, E
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
-INJECT = os.environ.get("INJECT_LIBRARY", os.path.join(os.path.dirname(SEEN), "faults", "inject.so"))
+PRELOAD = os.path.join(os.path.dirname(SEEN), "preload.so")
 CALL = struct.Struct("=16sQ")
 HEAD = struct.Struct("=QQ")
 LOG_SIZE = HEAD.size + 65536 * CALL.size
@@ -45,7 +47,6 @@ ERRORS = {
     "malloc": MEMORY, "calloc": MEMORY, "realloc": MEMORY, "aligned_alloc": MEMORY,
     "posix_memalign": MEMORY, "strdup": MEMORY, "strndup": MEMORY, "asprintf": MEMORY,
     "mmap": MEMORY, "mremap": MEMORY, "mprotect": MEMORY, "madvise": {EINVAL: ("once",)},
-    "mlock": {ENOMEM: ("once",)},
     "open": {EMFILE: ("once", "from"), EACCES: ("once",), EIO: ("once",)},
     "openat": {EMFILE: ("once", "from"), EACCES: ("once",), EOPNOTSUPP: ("once", "from")},
     "mkostemp": {EACCES: ("once",), ENOSPC: ("once",)},
@@ -200,7 +201,7 @@ class Injector:
     def run(self, words, cwd, stdin=None, fault=None, preload=True, lacks=False):
         env = dict(self.environ)
         if preload:
-            env["LD_PRELOAD"] = INJECT
+            env["LD_PRELOAD"] = PRELOAD
             self.map[:HEAD.size] = bytes(HEAD.size)
         if fault:
             env["INJECT"] = fault
@@ -357,7 +358,8 @@ class Trial:
         return None
 
     def try_fault(self, n, call, error, how):
-        result = self.injector.run(self.scenario.run, self.dir, self.scenario.stdin, f"{n}:{call}:{error}:{how}",
+        what = how if error == 0 else errno.errorcode[error] + {"once": "", "from": ":from"}[how]
+        result = self.injector.run(self.scenario.run, self.dir, self.scenario.stdin, f"{call}:{n}:{what}",
                                    lacks=self.scenario.lacks)
         if not self.injector.done():
             self.restore()
@@ -382,19 +384,20 @@ def main():
             injector = Injector(top)
             shutil.rmtree(os.path.join(top, "dir"), ignore_errors=True)
             trial = Trial(injector, scenario)
-            wrong, here = [], 0
-            for n, (call, site) in enumerate(trial.calls, 1):
+            wrong, here, made = [], 0, collections.Counter()
+            for call, site in trial.calls:
+                made[call] += 1
                 faults = [(e, how) for e, hows in ERRORS.get(call, {}).items() for how in hows]
                 faults += [(0, "short")] if call in MAY_BE_SHORT else []
                 faults += [(0, "kill")] if not call.endswith("alloc") else []
                 for error, how in faults:
                     # All kinds of filters write through one place, from which each write is tried once.
                     each = call == "pwritev" and error == ENOSPC and how == "once"
-                    point = (call, site, error, how, (scenario.name, n) if each else None)
+                    point = (call, site, error, how, (scenario.name, made[call]) if each else None)
                     if not (everything or scenario.every) and point in tried:
                         continue
                     tried.add(point)
-                    said, hit = trial.try_fault(n, call, error, how)
+                    said, hit = trial.try_fault(made[call], call, error, how)
                     here += hit
                     if said:
                         wrong.append(said)

@@ -23,14 +23,15 @@ need_strace()
     strace -qq -o /dev/null true 2>/dev/null || skip 'strace is not installed, or may not trace'
 }
 
-# failing CALL WHEN COMMAND...: runs it while that system call fails. strace counts the calls of each
-# thread: with -j1, one makes those of add.
-failing()
+# need_preload: can calls be made to fail here?
+need_preload()
 {
-    local call=$1 when=$2
-    shift 2
-    strace -f -qq -o /dev/null -e trace="$call" -e inject="$call:$when" "$@"
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer has its own library'
+    [ -e "${SEEN%/*}/preload.so" ] || skip 'make check builds preload.so'
 }
+
+# failing CALL:N:HOW COMMAND...: runs it while that call fails, as tests/preload/calls.c says.
+failing() { LD_PRELOAD=${SEEN%/*}/preload.so INJECT=$1 "${@:2}"; }
 
 # refuses MESSAGE COMMAND...: exit status 2, nothing on stdout, this as the first line on stderr.
 refuses()

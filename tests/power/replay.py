@@ -4,7 +4,7 @@
 
     replay.py [SCENARIO]...
 
-Each scenario runs seen on a directory under record.so, which logs every change of every page, size
+Each scenario runs seen on a directory under preload.so, which logs every change of every page, size
 and name, and every sync. From the log, disks are made as a power cut may leave them: what was
 synced is there; of what was not, each page, size and name is as it was at the last sync or at any
 moment since, whatever the others are, and a page may be torn between sectors. On each such disk
@@ -40,7 +40,7 @@ from multiprocessing.pool import ThreadPool
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
-RECORD = os.environ.get("RECORD", os.path.join(os.path.dirname(SEEN), "power", "record.so"))
+PRELOAD = os.path.join(os.path.dirname(SEEN), "preload.so")
 SEED = int(os.environ.get("POWER_SEED", "1"))
 IMAGES = int(os.environ.get("POWER_IMAGES", "6" if os.environ.get("FULL") else "2"))
 RANDOM = int(os.environ.get("POWER_RANDOM", "20"))
@@ -265,7 +265,7 @@ class Run:
         self.mark("the beginning")
 
     def environment(self):
-        return {**os.environ, "LD_PRELOAD": RECORD, "RECORD_DIR": self.dir, "RECORD_LOG": self.log}
+        return {**os.environ, "LD_PRELOAD": PRELOAD, "RECORD_DIR": self.dir, "RECORD_LOG": self.log}
 
     def seen(self, *args, give=None, during=None, after=None, status=(0,), kill=0, fail=0,
              printed=False):
@@ -273,9 +273,9 @@ class Run:
         and once it has succeeded, as a list of sets of keys, one of which has to be there."""
         env = self.environment()
         if kill:
-            env["RECORD_KILL"] = str(kill)
+            env["INJECT"] = "change:%d:kill" % kill
         if fail:
-            env["RECORD_FAIL"] = str(fail)
+            env["INJECT"] = "sync:%d:EIO" % fail
         if during is not None:
             self.need = during
         self.mark("seen " + " ".join(args), printed)
