@@ -317,8 +317,13 @@ soak:
 
 ## bench: speed and size beside other tools (BENCH_N records, BENCH_JOBS names; see bench.py)
 bench:
-	+$(Q)$(PARALLEL) all CFLAGS='-O2 -g'
+	+$(Q)$(PARALLEL) all $(BUILD)/bench/least CFLAGS='-O2 -g'
 	$(Q)python3 tests/bench/bench.py $(BUILD)
+
+$(BUILD)/bench/least: tests/bench/least.c $(BUILD)/libseen.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
 
 ## profile: where the time goes, by stage (PROFILE_N records; needs perf)
 profile:
