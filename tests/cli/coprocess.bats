@@ -221,18 +221,18 @@ check_recipe()
 }
 
 @test "the recipe for bash" {
-    recipe_script 'A program that asks as long as it runs' 1
+    recipe_script 'A program that keeps asking' 1
     check_recipe bash
 }
 
 @test "the recipe for Python" {
-    recipe_script 'A program that asks as long as it runs' 2
+    recipe_script 'A program that keeps asking' 2
     check_recipe python3
 }
 
 @test "the recipe for PHP" {
     command -v php >/dev/null || skip 'php is not installed'
-    recipe_script 'A program that asks as long as it runs' 3
+    recipe_script 'A program that keeps asking' 3
     check_recipe php
 }
 

@@ -112,7 +112,7 @@ quoted_table()
 }
 
 @test "the table of recipes names each once, in order" {
-    sed -n '/^\.SS Which recipe/,/^\.SS A /s/.*: \\(lq\(.*\)\\(rq$/\1/p' "$SOURCE/man/seen.7" >named
+    sed -n '/^You have /,/^\.fi/s/^.\{44\}//p' "$SOURCE/man/seen.7" | tail -n +2 >named
     sed -nE 's/^\.SS //p' "$SOURCE/man/seen.7" | grep -Fxf named >there
     cmp named there
     [ "$(wc -l <named)" -ge 22 ]
@@ -394,10 +394,10 @@ PYTHON
     [ "$(seen query -c urls.seen known.txt)" = 7000 ]
 }
 
-@test "read a list that is distributed as a bloom file" {
+@test "a list that comes as a bloom file" {
     cp "$vectors/dcso/dc_n1000_p01.bloom.gz" feed.bloom.gz
     printf '%s\n' 'a b c d e f http://www.example.com/ h' 'a b c d e f g h' >access.log
-    [ "$(recipe "Read a list that is distributed as a bloom file" 1)" = http://www.example.com/ ]
+    [ "$(recipe "A list that comes as a bloom file" 1)" = http://www.example.com/ ]
 }
 
 # crontabs FILE: the crontab lines of the README or of a manual page, with those that set variables.
