@@ -30,7 +30,8 @@ endif
 # i386: without SSE2, doubles are computed with digits that they do not have, and files would differ.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 SSE2 := $(if $(filter i386 i486 i586 i686,$(ARCH)),-msse2 -mfpmath=sse)
-STD  := $(SSE2) -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -pthread -ffp-contract=off -fno-strict-aliasing
+# With _XOPEN_SOURCE alone, macOS hides parts of POSIX, too.
+STD  := $(SSE2) -std=c11 -D_XOPEN_SOURCE=700 -D_DARWIN_C_SOURCE -D_FILE_OFFSET_BITS=64 -pthread -ffp-contract=off -fno-strict-aliasing
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wundef \
         -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference
@@ -71,6 +72,8 @@ LACKS := $(strip $(if $(filter yes,$(WITH_FOREIGN)),,'filters of other programs'
     $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,'$(PKG_CONFIG), which finds the libraries'))
 OPTIONAL_CFLAGS := $(FOREIGN_CFLAGS) $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
+# The sources are POSIX and C11, but those in src/port; tests are not.
+TEST_CFLAGS := $(ALL_CFLAGS) -D_GNU_SOURCE
 LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
 
 # Symbols are bound at the start. Bound at the first call, each would save all vector registers on the
@@ -155,20 +158,20 @@ $(BUILD)/libseen.a: $(LIB)
 $(BUILD)/unit/%: tests/unit/%.c tests/unit/check.h $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -Itests/unit -DVECTORS='"$(CURDIR)/tests/vectors"' \
+	$(Q)$(CC) $(TEST_CFLAGS) -MMD -MP -Itests/unit -DVECTORS='"$(CURDIR)/tests/vectors"' \
 	    $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
 
 # A fuzz target with a main() of ours, which feeds it the files of its corpus.
 $(BUILD)/replay/%: tests/fuzz/%.c tests/fuzz/replay.c $(wildcard tests/fuzz/*.h) $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -DCORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ \
+	$(Q)$(CC) $(TEST_CFLAGS) -DCORPUS='"$(CURDIR)/tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ \
 	    $< tests/fuzz/replay.c $(BUILD)/libseen.a $(LIBS)
 
 # Preloaded, and so not under a sanitizer, which wants to come first.
 $(PRELOADED): $(wildcard tests/preload/*) $(BUILD)/flags
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $(filter %.c,$^) -ldl
+	$(Q)$(CC) $(TEST_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $(filter %.c,$^) -ldl
 
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE
@@ -237,7 +240,7 @@ FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-r
 $(BUILD)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard tests/fuzz/*.h) $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -fsanitize=fuzzer -o $@ $< $(BUILD)/libseen.a $(LIBS)
+	$(Q)$(CC) $(TEST_CFLAGS) -fsanitize=fuzzer -o $@ $< $(BUILD)/libseen.a $(LIBS)
 
 .PRECIOUS: $(BUILD)/fuzz/fuzz_%
 fuzz-one-%: $(BUILD)/fuzz/fuzz_%

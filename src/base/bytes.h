@@ -62,6 +62,17 @@ static inline bool bytes_zero(const void *p, size_t len)
     return len == 0 || (byte[0] == 0 && memcmp(byte, byte + 1, len - 1) == 0);
 }
 
+/* The last byte `c` of these, or NULL. */
+static inline void *bytes_last(const void *p, char c, size_t len)
+{
+    char *at;
+    memcpy(&at, &p, sizeof at);
+    while (len > 0)
+        if (at[--len] == c)
+            return at + len;
+    return NULL;
+}
+
 /* The number of set bits. */
 static inline uint64_t bytes_count(const void *p, size_t len)
 {

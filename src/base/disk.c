@@ -13,6 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/sig.h"
 
 bool disk_is_address(const char *name)
@@ -36,7 +37,7 @@ bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, cons
                        struct err *err)
 {
     while (n > 0) {
-        ssize_t wrote = pwritev(fd, piece, (int)n, (off_t)off);
+        ssize_t wrote = port_write_pieces(fd, piece, (int)n, (off_t)off);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote == 0)
@@ -55,9 +56,9 @@ bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, cons
     return true;
 }
 
-bool disk_sync(int fd, const char *name, struct err *err)
+bool disk_sync(int fd, void *map, uint64_t len, const char *name, struct err *err)
 {
-    while (fdatasync(fd) != 0)
+    while (!port_sync(fd, map, (size_t)len))
         if (errno != EINTR)
             return fail_errno(err, "cannot sync '%s'", name);
     return true;
@@ -65,11 +66,21 @@ bool disk_sync(int fd, const char *name, struct err *err)
 
 bool disk_sync_dir(int dir_fd)
 {
-    int r;
-    while ((r = fsync(dir_fd)) != 0 && errno == EINTR)
+    bool ok;
+    while (!(ok = port_sync(dir_fd, NULL, 0)) && errno == EINTR)
         ;
     /* Some file systems cannot sync a directory and need not. */
-    return r == 0 || errno == EINVAL || errno == ENOSYS;
+    return ok || errno == EINVAL || errno == ENOSYS;
+}
+
+/* "DIR/NAME", allocated. NULL: out of memory. */
+static char *join(const char *dir, const char *name)
+{
+    size_t room = strlen(dir) + strlen(name) + 2;
+    char *path = malloc(room);
+    if (path != NULL)
+        snprintf(path, room, "%s/%s", dir, name);
+    return path;
 }
 
 /* What the link at `at` points to, as a path from here; NULL: see errno. */
@@ -87,11 +98,9 @@ static char *link_target(const char *at)
     if (target[0] == '/')
         return strdup(target);
     char *dir = disk_dir_of(at);
-    if (dir == NULL || asprintf(&next, "%s/%s", dir, target) < 0)
-        next = NULL;
+    if (dir != NULL)
+        next = join(dir, target);
     free(dir);
-    if (next == NULL)
-        errno = ENOMEM;
     return next;
 }
 
@@ -131,15 +140,6 @@ bool disk_sync_name(const char *path, struct err *err)
     return ok;
 }
 
-void disk_write_back(int fd)
-{
-#ifdef SYNC_FILE_RANGE_WRITE
-    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* 0: to the end */
-#else
-    (void)fd;
-#endif
-}
-
 /* Removes scratch files that processes left in `dir` which were killed before they could take the
  * name away. A living process does that anyway, and needs no name. */
 static void remove_scratch(const char *dir)
@@ -157,25 +157,16 @@ static void remove_scratch(const char *dir)
 
 int disk_scratch(const char *dir, struct err *err)
 {
-    int fd = -1;
-#ifdef O_TMPFILE
-    fd = open(dir, O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
-#endif
+    char *name = join(dir, ".seen-scratch.XXXXXX");
+    remove_scratch(dir);
+    int fd = name != NULL ? mkstemp(name) : -1;
     if (fd < 0) {
-        char *name = NULL;
-        if (asprintf(&name, "%s/.seen-scratch.XXXXXX", dir) < 0) {
-            errno = ENOMEM;
-            fail_errno(err, "cannot create a scratch file in '%s'", dir);
-            return -1;
-        }
-        remove_scratch(dir);
-        fd = mkostemp(name, O_CLOEXEC);
-        if (fd >= 0)
-            unlink(name);
-        free(name);
-    }
-    if (fd < 0)
         fail_errno(err, "cannot create a scratch file in '%s'", dir);
+    } else {
+        unlink(name);
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    free(name);
     return fd;
 }
 
@@ -230,6 +221,11 @@ ssize_t disk_read_next(int fd, void *buf, size_t len)
     return (ssize_t)got;
 }
 
+bool disk_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
 /* ---- Mapped files. */
 
 bool mapped_open(struct mapped *m, int fd, uint64_t len)
@@ -245,7 +241,7 @@ bool mapped_open(struct mapped *m, int fd, uint64_t len)
     m->fd = fstat(fd, &st) == 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (m->fd < 0)
         return false;
-    m->modified = st.st_mtim;
+    m->modified = st.port_modified;
     void *data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, m->fd, 0);
     if (data != MAP_FAILED && sig_bear(data, len, &m->lost)) {
         m->data = data;
@@ -264,7 +260,7 @@ bool mapped_whole(const struct mapped *m, size_t len)
     /* The page with the end of a truncated file reads as zeroes past the end, without a fault. */
     struct stat st;
     return !m->lost && fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= len &&
-           st.st_mtim.tv_sec == m->modified.tv_sec && st.st_mtim.tv_nsec == m->modified.tv_nsec;
+           disk_same_time(&st.port_modified, &m->modified);
 }
 
 void mapped_close(struct mapped *m)

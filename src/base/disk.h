@@ -35,8 +35,9 @@ bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char 
 bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
                        struct err *err);
 
-/* Waits until the file's data is on disk; on Linux, including writes through mappings. */
-bool disk_sync(int fd, const char *name, struct err *err);
+/* Waits until the file's data is on disk, and what was written through its mapping; without one
+ * (NULL), its owner and mode, too. */
+bool disk_sync(int fd, void *map, uint64_t len, const char *name, struct err *err);
 
 /* Waits until the names in an open directory are on disk. False: errno is set. */
 bool disk_sync_dir(int dir_fd);
@@ -47,10 +48,6 @@ char *disk_resolve(const char *path);
 
 /* Waits until the name of an existing file is on disk. */
 bool disk_sync_name(const char *path, struct err *err);
-
-/* Starts writing to disk what is in a file by now, where the system supports it, so that the final
- * sync waits less. */
-void disk_write_back(int fd);
 
 /* An unnamed scratch file in `dir`. It is gone when closed, however the process ends. -1 on
  * failure. */
@@ -69,6 +66,8 @@ bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
 /* Reads len bytes from the current position; fd may be a pipe. Returns the number of bytes read,
  * which is less than len only at the end of the input, or -1 with errno set. */
 ssize_t disk_read_next(int fd, void *buf, size_t len);
+
+bool disk_same_time(const struct timespec *a, const struct timespec *b);
 
 /* ---- Mapped files. */
 

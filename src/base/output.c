@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/bits.h"
 #include "base/say.h"
 
@@ -111,7 +112,7 @@ void output_empty(struct output *o)
 {
     if (o->secret && o->data != NULL) {
         size_t used = o->len + WIDEST; /* vector copies may write past the end */
-        explicit_bzero(o->data, used < o->room ? used : o->room);
+        port_wipe(o->data, used < o->room ? used : o->room);
     }
     o->len = 0;
     if (o->room > KEPT) {

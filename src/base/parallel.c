@@ -1,9 +1,9 @@
 #include "base/parallel.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "port/port.h"
 
 /* musl's own is 128 KiB; frames of up to 75 KB lie on it. */
 enum { STACK = 1 << 20 };
@@ -90,27 +90,7 @@ bool parallel_try(unsigned threads, uint64_t n,
     return !a.failed;
 }
 
-/* CPUs in the process's affinity mask; 0 if unknown. The mask must be as large as the kernel's,
- * whose size is not known, so larger ones are tried. */
-static int affinity_cpus(void)
-{
-    int found = 0;
-    for (size_t room = 1024; found == 0 && room <= 1 << 20; room *= 4) {
-        cpu_set_t *set = CPU_ALLOC(room);
-        if (set == NULL)
-            break;
-        size_t size = CPU_ALLOC_SIZE(room);
-        if (sched_getaffinity(0, size, set) == 0)
-            found = CPU_COUNT_S(size, set);
-        CPU_FREE(set);
-    }
-    return found;
-}
-
 unsigned parallel_cpus(void)
 {
-    long n = affinity_cpus();
-    if (n <= 0)
-        n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (unsigned)n : 1;
+    return port_cpus();
 }

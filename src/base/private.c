@@ -1,14 +1,15 @@
 #include "base/private.h"
 
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
+
+#include "port/port.h"
 
 void private_process(void)
 {
     const struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);
-    (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    port_hide_process();
 }
 
 /* More than all stack frames of a query together. */
@@ -17,5 +18,5 @@ enum { STACK = 64 << 10 };
 __attribute__((noinline)) void private_clean_stack(void)
 {
     char below[STACK];
-    explicit_bzero(below, sizeof below);
+    port_wipe(below, sizeof below);
 }

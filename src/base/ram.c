@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
+
+#include "port/port.h"
 
 static uint64_t smaller_of(uint64_t a, uint64_t b)
 {
@@ -18,7 +19,7 @@ static uint64_t read_limit(const char *folder, const char *name)
 {
     char path[PATH_MAX + 32], text[24] = "", *end; /* 20 digits and a newline */
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "re");
+    FILE *f = fopen(path, "r");
     if (f == NULL)
         return UINT64_MAX;
     bool found = fgets(text, sizeof text, f) != NULL && text[0] >= '0' && text[0] <= '9';
@@ -59,7 +60,7 @@ uint64_t ram_group_limit(const char *membership, const char *root)
 {
     char line[PATH_MAX + 256], v1_root[PATH_MAX];
     uint64_t limit = UINT64_MAX;
-    FILE *f = fopen(membership, "re");
+    FILE *f = fopen(membership, "r");
     if (f == NULL)
         return limit;
     snprintf(v1_root, sizeof v1_root, "%s/memory", root);
@@ -81,11 +82,9 @@ uint64_t ram_group_limit(const char *membership, const char *root)
 
 uint64_t ram_limit(void)
 {
-    struct sysinfo info;
     struct rlimit space;
     uint64_t limit = ram_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
-    if (sysinfo(&info) == 0)
-        limit = smaller_of(limit, (uint64_t)info.totalram * info.mem_unit);
+    limit = smaller_of(limit, port_ram());
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
         limit = smaller_of(limit, space.rlim_cur);
     return limit;

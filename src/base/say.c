@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/err.h"
 #include "base/progress.h"
 #include "base/visible.h"
@@ -39,7 +40,7 @@ static void hide_passwords(char *text)
     static const char *const names[] = {"password=", "passwd=", "pass=", "auth="};
     for (char *p = text; (p = strstr(p, "://")) != NULL;) {
         p += strlen("://");
-        char *at = memrchr(p, '@', strcspn(p, "/?#' \n"));
+        char *at = bytes_last(p, '@', strcspn(p, "/?#' \n"));
         char *colon = at != NULL ? colon_in(p, at) : NULL;
         if (colon != NULL)
             hide(colon + 1, at);

@@ -9,12 +9,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/visible.h"
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
@@ -158,9 +158,9 @@ static size_t put_text(char *out, const char *text)
 static bool lacks_space(const struct guard *g, unsigned long long offset)
 {
     struct stat st;
-    struct statfs fs;
+    struct statvfs fs;
     return g->fd >= 0 && fstat(g->fd, &st) == 0 && offset < (unsigned long long)st.st_size &&
-           fstatfs(g->fd, &fs) == 0 && fs.f_bavail == 0;
+           fstatvfs(g->fd, &fs) == 0 && fs.f_bavail == 0;
 }
 
 static void say_page_lost(const struct guard *g, unsigned long long offset)
@@ -184,7 +184,7 @@ static bool bear(const struct guard *g, char *at)
     char *page = at - (uintptr_t)at % page_size;
     size_t len = (size_t)(g->start + g->len - (uintptr_t)page);
     *g->lost = true;
-    return mmap(page, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
+    return port_cover(page, len);
 }
 
 static void on_bus(int number, siginfo_t *info, void *context)

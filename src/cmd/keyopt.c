@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/disk.h"
 #include "base/magic.h"
 #include "base/num.h"
@@ -265,7 +266,7 @@ static bool read_names(struct keyopt *keyopt)
 {
     struct err err;
     bool is_stdin = strcmp(keyopt->files0, "-") == 0, ok = false;
-    FILE *list = is_stdin ? stdin : fopen(keyopt->files0, "re");
+    FILE *list = is_stdin ? stdin : fopen(keyopt->files0, "r");
     if (list == NULL)
         fail_errno(&err, "cannot open '%s'", keyopt->files0);
     else
@@ -300,7 +301,7 @@ bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
 void keyopt_wipe(struct keyopt *keyopt)
 {
     secret_wipe(&keyopt->secret);
-    explicit_bzero(&keyopt->rule.seed, sizeof keyopt->rule.seed);
+    port_wipe(&keyopt->rule.seed, sizeof keyopt->rule.seed);
 }
 
 /* The first bytes of a regular file: 0 if it is none, or empty. */

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/num.h"
@@ -80,11 +80,6 @@ struct state {
     struct stat status;
 };
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
-{
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /* Reads the header, and the status that belongs to it; it is not needed if the header says that the
  * file is being written. The last writer writes to the file even after it has marked
  * it clean. Only its lock tells when it is done: until then, the state is not settled. */
@@ -102,8 +97,8 @@ static bool read_state(const struct filter *f, struct state *now, struct err *er
                        now->header.state != STATE_CLEAN || !lock_held(f->fd);
         if (fstat(f->fd, &after) != 0)
             return fail_errno(err, "cannot look at '%s'", f->path);
-        if (same_time(&before.st_mtim, &after.st_mtim) &&
-            same_time(&before.st_ctim, &after.st_ctim))
+        if (disk_same_time(&before.port_modified, &after.port_modified) &&
+            disk_same_time(&before.port_changed, &after.port_changed))
             break;
     }
     now->status = after;
@@ -126,6 +121,11 @@ static bool check_size(const struct filter *f, const struct header *h, struct er
 static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
+    if (!PORT_COHERENT)
+        return fail(err,
+                    "'%s' cannot be changed on this system, whose mappings of files do not show "
+                    "what is written to them; make a new filter ('seen create', 'seen merge')",
+                    f->path);
     if (kind_counts(h->layers[0].kind))
         return fail(err,
                     "'%s' is a counted set, which takes keys in whole batches, from 'seen add' "
@@ -146,17 +146,13 @@ static bool check_writable(const struct filter *f, struct err *err)
     return true;
 }
 
-enum { FUSE_TYPE = 0x65735546, OVERLAY_TYPE = 0x794c7630 }; /* statfs(2) */
-
 /* FUSE may give each name of a file pages and locks of its own: writers by two names would undo
  * each other's bits. */
 static bool look_at_system(struct filter *f, const struct stat *st, struct err *err)
 {
-    struct statfs fs;
-    if (fstatfs(f->fd, &fs) != 0)
-        return true;
-    f->may_be_copied = !f->writable && (uint32_t)fs.f_type == OVERLAY_TYPE;
-    return !f->writable || st->st_nlink <= 1 || (uint32_t)fs.f_type != FUSE_TYPE ||
+    enum port_system system = port_system(f->fd);
+    f->may_be_copied = !f->writable && system == PORT_OVERLAY;
+    return !f->writable || st->st_nlink <= 1 || system != PORT_FUSE ||
            fail(err,
                 "'%s' has several names (hard links) on a FUSE file system, which may keep writers "
                 "by different names apart: it can be read only",
@@ -189,15 +185,10 @@ static bool open_file(struct filter *f, struct err *err)
     return look_at_system(f, &st, err) && output_spares(f->fd, f->path, err);
 }
 
-/* Maps `len` bytes of the file, or resizes the mapping. On MAP_FAILED, f->map is as before. */
-static void *map_or_move(const struct filter *f, size_t len)
+/* MAP_FAILED: the old mapping, if there is one, stays. */
+static void *map_instead(const struct filter *f, size_t len)
 {
     int access = f->writable ? PROT_READ | PROT_WRITE : PROT_READ;
-#ifdef MREMAP_MAYMOVE
-    /* Needs additional address space only for the difference. */
-    if (f->map != NULL)
-        return mremap(f->map, (size_t)f->map_len, len, MREMAP_MAYMOVE);
-#endif
     void *map = mmap(NULL, len, access, MAP_SHARED, f->fd, 0);
     /* FUSE with direct I/O permits no shared mapping, so there are no writers. */
     if (map == MAP_FAILED && errno == ENODEV && !f->writable)
@@ -216,7 +207,7 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
         sig_unguard(f->map);
     errno = EFBIG;
     if (len <= SIZE_MAX)
-        map = map_or_move(f, (size_t)len);
+        map = map_instead(f, (size_t)len);
     bool ok = map != MAP_FAILED;
     if (ok) {
         f->map = map;
@@ -258,11 +249,11 @@ static bool allocate_layers(struct filter *f, const struct header *h, struct err
         size_t len = (size_t)h->layers[i].data_len;
         if (f->data[i] != NULL)
             continue;
-        void *data = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (data == MAP_FAILED)
+        void *data = port_zeroes(len, PROT_READ | PROT_WRITE, false);
+        if (data == NULL)
             return fail_errno(err, "cannot make %s of %s", f->path, need);
         if (!layout_is_sparse(&h->layers[i]))
-            madvise(data, len, MADV_HUGEPAGE);
+            port_huge(data, len);
         f->data[i] = data;
     }
     return true;
@@ -366,7 +357,7 @@ void filter_close(struct filter *f)
     }
     unmap_file(f);
     if (f->fd >= 0)
-        close(f->fd);
+        port_close(f->fd);
     f->fd = -1;
 }
 
@@ -430,8 +421,8 @@ static bool is_relabelled(const struct filter *f, const struct stat *now)
  * files, or two states of this one, may have in common. */
 static bool is_modified(const struct filter *f, const struct stat *now)
 {
-    return !same_time(&now->st_mtim, &f->status.st_mtim) ||
-           (!same_time(&now->st_ctim, &f->status.st_ctim) && !is_relabelled(f, now));
+    return !disk_same_time(&now->port_modified, &f->status.port_modified) ||
+           (!disk_same_time(&now->port_changed, &f->status.port_changed) && !is_relabelled(f, now));
 }
 
 bool filter_is_overwritten(const struct filter *f)
@@ -672,7 +663,7 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 
 void filter_expect(struct filter *f, bool many)
 {
-    (void)madvise(f->map, f->map_len, many ? MADV_NORMAL : MADV_RANDOM);
+    (void)posix_madvise(f->map, f->map_len, many ? POSIX_MADV_NORMAL : POSIX_MADV_RANDOM);
 }
 
 static bool verify(void *ctx, unsigned layer, struct hashes keys, size_t n, struct err *err)

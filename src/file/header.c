@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/disk.h"
 #include "base/num.h"
 #include "keys/digest.h"
@@ -292,7 +292,7 @@ static void stamp(struct header *h, bool reproducible)
     if (reproducible)
         return;
     h->created = h->changed = format_now();
-    if (getrandom(h->id, sizeof h->id, 0) != (ssize_t)sizeof h->id)
+    if (!port_random(h->id, sizeof h->id))
         memcpy(h->id, &h->created, sizeof h->created);
 }
 

@@ -5,19 +5,13 @@
 #include <signal.h>
 #include <time.h>
 
+#include "port/port.h"
 #include "base/parallel.h"
 #include "base/sig.h"
 
-static bool call(int fd, int cmd, short type, off_t byte, struct flock *l)
-{
-    *l = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-    return fcntl(fd, cmd, l) == 0;
-}
-
 bool lock_wait(int fd, short type, off_t byte, bool give_up)
 {
-    struct flock l;
-    while (!call(fd, F_OFD_SETLKW, type, byte, &l))
+    while (!port_lock(fd, type, byte, true))
         if (errno != EINTR || (give_up && sig_caught()))
             return false;
     return true;
@@ -25,17 +19,12 @@ bool lock_wait(int fd, short type, off_t byte, bool give_up)
 
 bool lock_try(int fd, short type, off_t byte)
 {
-    struct flock l;
-    return call(fd, F_OFD_SETLK, type, byte, &l);
+    return port_lock(fd, type, byte, false);
 }
 
 bool lock_others(int fd, bool *others)
 {
-    struct flock l;
-    if (!call(fd, F_OFD_GETLK, F_WRLCK, LOCK_SESSION, &l))
-        return false;
-    *others = l.l_type != F_UNLCK;
-    return true;
+    return port_locked(fd, LOCK_SESSION, 1, others);
 }
 
 bool lock_alive(int fd)
@@ -46,8 +35,8 @@ bool lock_alive(int fd)
 
 bool lock_held(int fd)
 {
-    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_TURN, .l_len = 2};
-    return fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    bool held;
+    return port_locked(fd, LOCK_TURN, 2, &held) && held;
 }
 
 void (*lock_slow)(const char *name);

@@ -1,6 +1,6 @@
 /*
- * The two locks of a filter file: bytes far beyond any file's end, locked by open file description.
- * The kernel releases such a lock when its process ends. session.h describes when each is held.
+ * The locks of a file: bytes far beyond any file's end (port/port.h). The kernel releases them when
+ * the process ends. session.h describes when the two of a filter are held.
  */
 #ifndef FILE_LOCK_H
 #define FILE_LOCK_H
@@ -13,6 +13,7 @@
 #define LOCK_TURN                                                                                  \
     ((off_t)1 << (sizeof(off_t) * 8 - 2)) /* held by the writer that changes something */
 #define LOCK_SESSION (LOCK_TURN + 1)      /* held shared by every writer, for its whole session */
+#define LOCK_TEMP    (LOCK_TURN + 2)      /* held while the file has a temporary name */
 
 /* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) or releases it (F_UNLCK). Waits; a caught
  * signal ends the wait only if `give_up`. False: errno is set. */

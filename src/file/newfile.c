@@ -8,13 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/disk.h"
 #include "base/sig.h"
 #include "file/format.h"
@@ -35,15 +33,6 @@ static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
-}
-
-static bool sync_fd(int fd, const char *name, struct err *err)
-{
-    int r;
-    do
-        r = fsync(fd);
-    while (r < 0 && errno == EINTR);
-    return r == 0 || fail_errno(err, "cannot sync '%s'", name);
 }
 
 /* The file to be replaced. */
@@ -99,21 +88,8 @@ static bool check_free(const struct newfile *nf, const char *path, struct err *e
     int fd = open_old(nf);
     bool may_go = fd < 0 || check_old(nf, fd, &st, path, err);
     if (fd >= 0)
-        close(fd);
+        port_close(fd);
     return may_go && exists(path, err);
-}
-
-/* Is the file a mount of its own, as in a container? Then no other can take its place. */
-static bool is_mounted(const struct newfile *nf)
-{
-#ifdef STATX_ATTR_MOUNT_ROOT
-    struct statx st;
-    return statx(nf->dir_fd, base_of(nf->path), AT_SYMLINK_NOFOLLOW, 0, &st) == 0 &&
-           (st.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-#else
-    (void)nf;
-    return false;
-#endif
 }
 
 /* Gives the new file the owner (as far as permitted) and the mode of the old one. Owner first:
@@ -128,20 +104,28 @@ static bool inherit(int fd, const struct stat *old, const char *path, struct err
     return true;
 }
 
+/* Closes the file to be replaced, and so releases its lock, but one that was lent. */
+static void drop_old(struct newfile *nf)
+{
+    if (nf->old_fd >= 0 && !nf->lent)
+        port_close(nf->old_fd);
+    nf->old_fd = -1;
+    nf->lent = false;
+}
+
 /* (Re)opens the file to be replaced, if there is one: old_fd is -1 if not. */
 static bool take_old(struct newfile *nf, struct err *err)
 {
     struct stat st;
-    if (nf->old_fd >= 0)
-        close(nf->old_fd);
-    nf->old_fd = -1;
+    drop_old(nf);
     if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT || fail_errno(err, "cannot look at '%s'", nf->path);
     if (!nf->replace)
         return exists(nf->path, err);
     if (!S_ISREG(st.st_mode))
         return not_regular(nf->path, err);
-    if (is_mounted(nf))
+    /* As in a container. */
+    if (port_is_mounted(nf->dir_fd, base_of(nf->path)))
         return fail(err, "'%s' is a mount point, which cannot be replaced: mount its directory",
                     nf->path);
     nf->old_fd = open_old(nf);
@@ -187,7 +171,7 @@ static bool lock_old(struct newfile *nf, struct err *err)
             return true;
         if (nf->held)
             return fail(err, "'%s' was replaced meanwhile", nf->path);
-        if (!take_old(nf, err) || !sync_fd(nf->fd, nf->path, err))
+        if (!take_old(nf, err) || !disk_sync(nf->fd, NULL, 0, nf->path, err))
             return false;
     }
 }
@@ -199,12 +183,10 @@ bool newfile_hold(struct newfile *nf, struct err *err)
 
 bool newfile_hold_by(struct newfile *nf, int fd, struct err *err)
 {
-    if (nf->old_fd >= 0)
-        close(nf->old_fd);
-    /* Locks belong to open file descriptions, which dup shares. */
-    nf->old_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    nf->held = true;
-    return nf->old_fd >= 0 ? lock_old(nf, err) : fail_errno(err, "cannot open '%s'", nf->path);
+    drop_old(nf);
+    nf->old_fd = fd;
+    nf->lent = nf->held = true;
+    return lock_old(nf, err);
 }
 
 bool newfile_replaces(const struct newfile *nf, int fd)
@@ -220,29 +202,23 @@ bool newfile_replaces(const struct newfile *nf, int fd)
 
 void newfile_let_go(struct newfile *nf)
 {
-    /* Closing the descriptor releases the lock; the commit opens the file again. */
-    if (nf->old_fd >= 0)
-        close(nf->old_fd);
-    nf->old_fd = -1;
+    drop_old(nf); /* the commit opens it again */
     nf->held = false;
 }
 
 /* Temporary names. */
 
-static void temp_name(const char *path, char *out)
+static bool temp_name(const char *path, char *out, struct err *err)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345"; /* 32 */
     uint8_t noise[TEMP_RANDOM];
     char tail[TEMP_RANDOM + 1] = {0};
-    if (getrandom(noise, sizeof noise, GRND_NONBLOCK) != (ssize_t)sizeof noise) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        uint64_t mix = (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15 ^ (uint64_t)getpid() << 32;
-        memcpy(noise, &mix, sizeof noise);
-    }
+    if (!port_random(noise, sizeof noise))
+        return fail_errno(err, "cannot get random numbers from the system");
     for (int i = 0; i < TEMP_RANDOM; i++)
         tail[i] = letters[noise[i] % 32];
     snprintf(out, NAME_MAX + 1, ".%.*s.%s%s", TEMP_NAME, base_of(path), tail, temp_suffix);
+    return true;
 }
 
 static bool is_temp_of(const char *name, const char *path)
@@ -254,16 +230,16 @@ static bool is_temp_of(const char *name, const char *path)
            strcmp(name + base_len + 2 + TEMP_RANDOM, temp_suffix) == 0;
 }
 
-/* A process holds a flock on its temporary file while it uses it. A temporary file that can be
- * locked therefore belongs to a dead process. */
+/* A process has locked its temporary file while it uses it. One that can be locked therefore
+ * belongs to a dead process. */
 static void remove_if_dead(int dir_fd, const char *name)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return;
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (lock_try(fd, F_RDLCK, LOCK_TEMP))
         unlinkat(dir_fd, name, 0);
-    close(fd);
+    port_close(fd);
 }
 
 static void remove_dead(const struct newfile *nf)
@@ -294,38 +270,40 @@ static bool new_temp(struct newfile *nf, struct err *err)
 {
     if (nf->temp == NULL && (nf->temp = malloc(NAME_MAX + 1)) == NULL)
         return no_memory(err);
-    temp_name(nf->path, nf->temp);
+    if (!temp_name(nf->path, nf->temp, err))
+        return false;
     sig_remove(nf->dir_fd, nf->temp);
     return true;
 }
 
-/* Locks a file that has a temporary name. errno is EWOULDBLOCK if remove_dead of another process
- * was faster. */
+/* Locks a file that has a temporary name. errno is EAGAIN or EACCES if remove_dead of another
+ * process was faster. */
 static bool lock_temp(int fd)
 {
     struct stat st;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &st) != 0)
+    if (!lock_try(fd, F_WRLCK, LOCK_TEMP) || fstat(fd, &st) != 0)
         return false;
-    errno = EWOULDBLOCK;
+    errno = EAGAIN;
     return st.st_nlink > 0;
 }
 
 /* Creates the file nf->temp. It is its owner's alone if it will take over the mode of an old file,
- * which may be narrower than that of a new one. errno is EEXIST or EWOULDBLOCK if another name may
- * succeed. */
-static bool create_temp(struct newfile *nf)
+ * which may be narrower than that of a new one. *again: another name may succeed. */
+static bool create_temp(struct newfile *nf, bool *again)
 {
     struct stat old;
     bool inherits = nf->replace && fstatat(nf->dir_fd, base_of(nf->path), &old, 0) == 0;
     nf->fd =
         openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, inherits ? 0600 : 0666);
+    *again = nf->fd < 0 && errno == EEXIST;
     if (nf->fd < 0)
         return false;
     if (lock_temp(nf->fd))
         return true;
     int why = errno;
+    *again = why == EAGAIN || why == EACCES;
     unlinkat(nf->dir_fd, nf->temp, 0);
-    close(nf->fd);
+    port_close(nf->fd);
     nf->fd = -1;
     errno = why;
     return false;
@@ -333,13 +311,12 @@ static bool create_temp(struct newfile *nf)
 
 static bool open_temp(struct newfile *nf, struct err *err)
 {
-    for (int tries = 0; tries < 100; tries++) {
+    bool again = true;
+    for (int tries = 0; again && tries < 100; tries++) {
         if (!new_temp(nf, err))
             return false;
-        if (create_temp(nf))
+        if (create_temp(nf, &again))
             return true;
-        if (errno != EEXIST && errno != EWOULDBLOCK)
-            break;
     }
     fail_errno(err, "cannot create '%s'", nf->path);
     forget_temp(nf);
@@ -432,19 +409,17 @@ bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, str
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
         len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
         return too_little_space(nf, len, err);
-    int r;
+    bool ok;
     do
-        r = posix_fallocate(nf->fd, 0, (off_t)first);
-    while (r == EINTR && !sig_caught());
+        ok = first == 0 || port_reserve(nf->fd, 0, (off_t)first);
+    while (!ok && errno == EINTR && !sig_caught());
     /* If blocks cannot be reserved, rely on the check above. */
-    bool reserved = r != EOPNOTSUPP && r != EINVAL && r != ENOSYS;
-    if (!reserved || (r == 0 && first < len))
-        r = ftruncate(nf->fd, (off_t)len) == 0 ? 0 : errno;
-    if (r == 0)
+    if (ok ? first < len : errno == ENOSYS)
+        ok = ftruncate(nf->fd, (off_t)len) == 0;
+    if (ok)
         return true;
-    if (r == ENOSPC)
+    if (errno == ENOSPC)
         return too_little_space(nf, len, err);
-    errno = r;
     return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
 }
 
@@ -463,16 +438,14 @@ static bool rename_over_empty(const struct newfile *nf, const char *base)
     return false;
 }
 
-/* Renames without replacing. Falls back to link and unlink without RENAME_NOREPLACE. */
+/* Renames without replacing; if the system cannot, by link and unlink. */
 static bool rename_new(const struct newfile *nf)
 {
     const char *base = base_of(nf->path);
-#ifdef RENAME_NOREPLACE
-    if (renameat2(nf->dir_fd, nf->temp, nf->dir_fd, base, RENAME_NOREPLACE) == 0)
+    if (port_rename_new(nf->dir_fd, nf->temp, base))
         return true;
-    if (errno != EINVAL && errno != ENOSYS)
+    if (errno != ENOSYS)
         return false;
-#endif
     if (linkat(nf->dir_fd, nf->temp, nf->dir_fd, base, 0) != 0)
         return (errno == EPERM || errno == EOPNOTSUPP) && rename_over_empty(nf, base);
     unlinkat(nf->dir_fd, nf->temp, 0);
@@ -498,7 +471,7 @@ static bool give_name(struct newfile *nf, struct err *err)
 
 bool newfile_commit(struct newfile *nf, struct err *err)
 {
-    if (!sync_fd(nf->fd, nf->path, err))
+    if (!disk_sync(nf->fd, NULL, 0, nf->path, err))
         return false;
     for (;;) {
         if (nf->replace && !lock_old(nf, err))
@@ -524,11 +497,11 @@ void newfile_close(struct newfile *nf)
     if (nf->temp != NULL)
         forget_temp(nf);
     free(nf->path);
-    int *fds[] = {&nf->old_fd, &nf->fd, &nf->dir_fd};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
-        *fds[i] = -1;
-    }
+    drop_old(nf);
+    if (nf->fd >= 0)
+        port_close(nf->fd);
+    if (nf->dir_fd >= 0)
+        close(nf->dir_fd);
+    nf->fd = nf->dir_fd = -1;
     nf->path = NULL;
 }

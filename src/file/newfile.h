@@ -41,6 +41,7 @@ struct newfile {
     bool replace;
     bool foreign;  /* not a seen filter, and must not replace one */
     bool hasty;    /* set by the caller: the commit syncs the file, but not its directory */
+    bool lent;     /* old_fd is the caller's, and is not closed */
     bool held;     /* newfile_hold has locked old_fd; only that file may be replaced */
     bool attached; /* set by the commit: keys were being added to the file that was replaced */
     bool done;
@@ -56,8 +57,8 @@ bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, st
  * file has taken its name by then. */
 bool newfile_hold(struct newfile *nf, struct err *err);
 
-/* The same for a caller that has locked writers out of that file, by its open descriptor fd. Fails
- * if it is not the file that has the name. */
+/* The same for a caller that has locked writers out of that file, by its open descriptor fd, which
+ * it closes after `nf`. Fails if it is not the file that has the name. */
 bool newfile_hold_by(struct newfile *nf, int fd, struct err *err);
 
 /* Returns true if fd is the file to be replaced. */

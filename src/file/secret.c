@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,8 @@
 
 #ifdef SEEN_SODIUM
 #include <sodium.h>
+
+#include "port/port.h"
 
 const char *secret_sodium_version(void)
 {
@@ -100,7 +101,7 @@ static bool read_open(struct secret *secret, int fd, const char *path, bool *oth
     struct stat st;
     ssize_t n = fstat(fd, &st) == 0 ? disk_read_next(fd, buf, sizeof buf) : -1;
     memcpy(secret->bytes, buf, sizeof secret->bytes);
-    explicit_bzero(buf, sizeof buf);
+    port_wipe(buf, sizeof buf);
     *others = n >= 0 && S_ISREG(st.st_mode) && (st.st_mode & 066) != 0;
     if (n < 0)
         return fail_errno(err, "cannot read secret '%s'", path);
@@ -132,7 +133,7 @@ bool secret_read(struct secret *secret, const char *path, bool *others, struct e
 static bool fill(struct newfile *file, const char *path, struct err *err)
 {
     struct secret secret;
-    bool ok = getrandom(secret.bytes, sizeof secret.bytes, 0) == (ssize_t)sizeof secret.bytes;
+    bool ok = port_random(secret.bytes, sizeof secret.bytes);
     if (!ok)
         fail_errno(err, "cannot get random numbers from the system");
     ok = ok && disk_write(file->fd, secret.bytes, sizeof secret.bytes, 0, path, err) &&
@@ -202,5 +203,5 @@ void secret_id_text(const struct hash_mark *mark, char text[SECRET_ID_TEXT])
 
 void secret_wipe(struct secret *secret)
 {
-    explicit_bzero(secret, sizeof *secret);
+    port_wipe(secret, sizeof *secret);
 }

@@ -16,10 +16,10 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/disk.h"
@@ -79,7 +79,7 @@ static uint64_t slot_of(uint64_t epoch)
 
 static bool sync_file(struct session *s, struct err *err)
 {
-    if (disk_sync(s->filter->fd, s->filter->path, err))
+    if (disk_sync(s->filter->fd, s->filter->map, s->filter->map_len, s->filter->path, err))
         return true;
     s->broken = true;
     if (s->filter->header.state == STATE_WRITING)
@@ -323,7 +323,7 @@ static bool start(struct session *s, struct err *err)
     struct filter *f = s->filter;
     uint64_t stamp;
     s->counters = f->header.counters;
-    if (getrandom(&stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp)
+    if (!port_random(&stamp, sizeof stamp))
         return fail_errno(err, "cannot get random numbers");
     /* Nothing checks the marks and the session page of a clean file: they may be damaged. */
     clear_marks(f);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/port.h"
+#include "base/bytes.h"
 #include "base/bits.h"
 
 struct slice {
@@ -51,7 +53,7 @@ static bool take_delimited(struct slice *key, int field, char delimiter, unsigne
         p = d + 1;
     }
     for (; field < -1; field++) {
-        const char *d = memrchr(p, delimiter, (size_t)(end - p));
+        const char *d = bytes_last(p, delimiter, (size_t)(end - p));
         if (!d)
             return false;
         *signs |= torn(d + 1, end, field);
@@ -61,7 +63,7 @@ static bool take_delimited(struct slice *key, int field, char delimiter, unsigne
         const char *d = memchr(p, delimiter, (size_t)(end - p));
         end = d ? d : end;
     } else {
-        const char *d = memrchr(p, delimiter, (size_t)(end - p));
+        const char *d = bytes_last(p, delimiter, (size_t)(end - p));
         p = d ? d + 1 : p;
     }
     *signs |= torn(p, end, field);
@@ -300,14 +302,14 @@ struct batch *batch_new(const struct key_rule *rule)
 static void wipe_scratch(struct batch *b)
 {
     if (b->scratch_used > 0)
-        explicit_bzero(b->scratch, b->scratch_used);
+        port_wipe(b->scratch, b->scratch_used);
     b->scratch_used = 0;
 }
 
 void batch_wipe(struct batch *b)
 {
     wipe_scratch(b);
-    explicit_bzero(b->hash, b->lanes * BATCH_MAX * sizeof *b->hash);
+    port_wipe(b->hash, b->lanes * BATCH_MAX * sizeof *b->hash);
 }
 
 /* Larger than the copies that batches of usual records need. */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/magic.h"
 #include "base/output.h"
 #include "keys/content.h"
@@ -14,18 +15,11 @@
  * more lines, all lines are checked. */
 enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
-/* The beginning of the line that holds byte `at`. Searched in growing steps: under a sanitizer,
- * memrchr looks at all bytes that it is given. */
+/* The beginning of the line that holds byte `at`. */
 static const char *start_of(const struct confirm *c, size_t at)
 {
-    for (size_t step = 256; at > 0; step *= 2) {
-        size_t from = at > step ? at - step : 0;
-        const char *p = memrchr(c->list.data + from, c->terminator, at - from);
-        if (p != NULL)
-            return p + 1;
-        at = from;
-    }
-    return c->list.data;
+    const char *p = bytes_last(c->list.data, c->terminator, at);
+    return p != NULL ? p + 1 : c->list.data;
 }
 
 /* The line that holds byte `at`: returns its beginning and its length without the terminator. */

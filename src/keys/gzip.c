@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/port.h"
+
 enum {
     RAW_LEN = 64 << 10, /* compressed bytes read at a time */
     TELLING = 4,        /* bytes that tell whether it is gzip */
@@ -55,7 +57,7 @@ void gzip_end(struct gzip *g)
     if (g->found)
         inflateEnd(&g->z);
     if (g->raw != NULL)
-        explicit_bzero(g->raw, RAW_LEN); /* may hold secrets, if it was not gzip */
+        port_wipe(g->raw, RAW_LEN); /* may hold secrets, if it was not gzip */
     free(g->raw);
     *g = (struct gzip){0};
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/disk.h"
 #include "base/err.h"
 #include "base/exact.h"
@@ -67,7 +68,7 @@ static bool regular_needs_stream(int fd, off_t start, char terminator)
     bool needs = !disk_read(fd, head, sizeof head, (uint64_t)start, &got) ||
                  (got >= GZIP_MAGIC && gzip_like(head, got)) ||
                  !content_check("", head, got, terminator, false, &ignored);
-    explicit_bzero(head, got);
+    port_wipe(head, got);
     return needs;
 }
 
@@ -85,11 +86,11 @@ static bool regular_begin(struct regular *r, const struct source *src, const str
     off_t start = S_ISREG(st->st_mode) ? lseek(src->fd, 0, SEEK_CUR) : -1;
     if (start < 0 || start >= st->st_size)
         return false;
-    posix_fadvise(src->fd, start, 0, POSIX_FADV_SEQUENTIAL);
+    port_read_ahead(src->fd, start);
     if (how->gzip && regular_needs_stream(src->fd, start, src->terminator))
         return false;
     uint64_t len = (uint64_t)(st->st_size - start);
-    *r = (struct regular){.start = start, .size = st->st_size, .changed = st->st_ctim};
+    *r = (struct regular){.start = start, .size = st->st_size, .changed = st->port_changed};
     /* The chunk size must not depend on memory: it affects the contents of a filter that grows. */
     bool large = len >= LARGE_CHUNK && how->large_chunks;
     r->range = large ? LARGE_CHUNK : src->chunk_len;
@@ -101,9 +102,8 @@ static bool regular_begin(struct regular *r, const struct source *src, const str
 static bool is_cut(const struct regular *r, int fd, off_t end)
 {
     struct stat st;
-    const struct timespec *then = &r->changed, *now = &st.st_ctim;
     return end < r->size && (fstat(fd, &st) != 0 || st.st_size != r->size ||
-                             now->tv_sec != then->tv_sec || now->tv_nsec != then->tv_nsec);
+                             !disk_same_time(&st.port_changed, &r->changed));
 }
 
 static bool fail_cut(const struct source *src, struct err *err)
@@ -600,7 +600,7 @@ static bool look_at_parts(const struct input_spec *spec, const struct input_look
         *base += len;
     }
     if (part != NULL && spec->secret)
-        explicit_bzero(part, how->part_len);
+        port_wipe(part, how->part_len);
     free(part);
     if (owned && fd >= 0)
         close(fd);

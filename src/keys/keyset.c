@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/disk.h"
 #include "base/parallel.h"
 #include "keys/keyset_parts.h"
@@ -24,14 +25,13 @@ static size_t guard_at(size_t bytes)
  * whole huge pages. None reaches beyond the mapping. */
 void *keyset_map(size_t bytes, bool huge)
 {
-    char *p = mmap(NULL, guard_at(bytes) + GUARD, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    char *p = port_zeroes(guard_at(bytes) + GUARD, PROT_READ | PROT_WRITE, false);
+    if (p == NULL)
         return NULL;
     mprotect(p + guard_at(bytes), GUARD, PROT_NONE);
     size_t before = -(uintptr_t)p % HUGE_PAGE;
     if (huge && bytes >= before + HUGE_PAGE)
-        madvise(p + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+        port_huge(p + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE);
     return p;
 }
 

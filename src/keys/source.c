@@ -2,11 +2,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/sig.h"
 
 /* A signal may be taken by a thread other than the one that waits for input. The waiting thread
@@ -38,11 +38,10 @@ size_t source_read(const struct source *src, void *to, size_t capacity, bool wai
             *end = SOURCE_BROKEN;
             return 0;
         }
-        struct pollfd p = {.fd = src->fd, .events = POLLIN};
-        int ready = poll(&p, 1, wait ? STOP_POLL_MS : 0);
+        bool ready = port_wait_input(src->fd, wait ? STOP_POLL_MS : 0);
         if (*src->stopped || sig_caught()) {
             *end = SOURCE_STOPPED;
-        } else if (ready > 0) {
+        } else if (ready) {
             ssize_t n = read(src->fd, to, capacity);
             if (n > 0) {
                 source_count(src, (size_t)n);
@@ -54,7 +53,7 @@ size_t source_read(const struct source *src, void *to, size_t capacity, bool wai
                 *end = SOURCE_BROKEN;
                 source_fail_read(src, why);
             }
-        } else if (!wait && ready == 0) {
+        } else if (!wait) {
             return 0;
         }
     }
@@ -71,7 +70,7 @@ enum { KEPT = 4 << 20 };
 static void wipe(struct chunk *chunk)
 {
     if (chunk->secret && chunk->filled > 0)
-        explicit_bzero(chunk->buffer, chunk->filled);
+        port_wipe(chunk->buffer, chunk->filled);
     chunk->filled = 0;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/port.h"
+#include "base/bytes.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
 
@@ -23,7 +25,7 @@ static size_t read_more(struct stream *s, const struct source *src, char *to, si
 static void free_ahead(struct stream *s)
 {
     if (s->secret && s->ahead != NULL)
-        explicit_bzero(s->ahead, s->ahead_capacity);
+        port_wipe(s->ahead, s->ahead_capacity);
     free(s->ahead);
     s->ahead = NULL;
     s->ahead_at = s->ahead_len = s->ahead_capacity = 0;
@@ -88,8 +90,8 @@ static void wipe_taken(struct stream *s)
 {
     if (!s->secret || s->ahead == NULL)
         return;
-    explicit_bzero(s->ahead, s->ahead_at);
-    explicit_bzero(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
+    port_wipe(s->ahead, s->ahead_at);
+    port_wipe(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
 }
 
 /* Is a whole record there without waiting? */
@@ -183,7 +185,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         size_t from = len < limit ? limit - 1 : len;
         len += n;
         chunk->filled = len;
-        const char *t = memrchr(chunk->buffer + len - n, terminator, n);
+        const char *t = bytes_last(chunk->buffer + len - n, terminator, n);
         if (t)
             whole = (size_t)(t - chunk->buffer) + 1;
         if (t && whole >= limit) {
@@ -210,12 +212,8 @@ bool stream_begin(struct stream *s, const struct source *src, const struct stat 
                   struct err *err)
 {
     *s = (struct stream){.secret = src->secret};
-#ifdef F_SETPIPE_SZ
     if (S_ISFIFO(st->st_mode)) /* pipes of 64 KiB cost four times more */
-        (void)fcntl(src->fd, F_SETPIPE_SZ, (int)PIPE_LEN);
-#else
-    (void)st;
-#endif
+        port_widen_pipe(src->fd, (int)PIPE_LEN);
     if (!gzip)
         return true;
     s->check = true;

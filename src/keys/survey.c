@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "keys/sort.h"
 
 struct counted {
@@ -43,7 +44,7 @@ static void take(void *ctx, const char *part, size_t len)
 {
     struct keys *k = ctx;
     char terminator = k->batch->rule->terminator;
-    const char *first = memchr(part, terminator, len), *last = memrchr(part, terminator, len);
+    const char *first = memchr(part, terminator, len), *last = bytes_last(part, terminator, len);
     if (first == last)
         return;
     batch_start(k->batch, first + 1, (size_t)(last - first));

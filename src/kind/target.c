@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/parallel.h"
@@ -47,7 +48,7 @@ enum { WRITE_BACK = 16 << 20 };
 void target_write_back(const struct target *t, uint64_t len, uint64_t at)
 {
     if (at / WRITE_BACK != (at + len) / WRITE_BACK)
-        disk_write_back(t->fd);
+        port_write_back(t->fd);
 }
 
 void target_resize(const struct target *t, uint64_t data_len)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/sig.h"
 
 void conn_name(const struct conn_address *address, char name[CONN_NAME])
@@ -260,8 +261,8 @@ static bool greet(struct conn *c, struct err *err)
             !(is_ping && may_pass(out[i])))
             ok = fail(err, "cannot use '%s': %s", c->name, reply_reason(out[i], reason));
     }
-    explicit_bzero(rq.data, rq.len);
-    explicit_bzero(c->out, c->out_room);
+    port_wipe(rq.data, rq.len);
+    port_wipe(c->out, c->out_room);
     requests_free(&rq);
     reply_free(&rs);
     return ok;

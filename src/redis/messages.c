@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/port.h"
+
 /* ---- Slots. */
 
 /* CRC-16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, initial value 0, nothing reflected. Four bits at
@@ -49,7 +51,7 @@ static bool grow(struct requests *rq, size_t room)
     if (rq->len > 0)
         memcpy(data, rq->data, rq->len);
     if (rq->data != NULL)
-        explicit_bzero(rq->data, rq->len);
+        port_wipe(rq->data, rq->len);
     free(rq->data);
     rq->data = data;
     rq->room = room;

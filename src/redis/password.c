@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/disk.h"
 
 /* A file with a longer first line is probably the wrong file. */
@@ -45,7 +46,7 @@ static bool from_file(const char *file, char **out, struct err *err)
     ssize_t n = disk_read_next(fd, buf, sizeof buf);
     bool ok = n >= 0 ? take_line(file, buf, (size_t)n, out, err)
                      : fail_errno(err, "cannot read '%s'", file);
-    explicit_bzero(buf, sizeof buf);
+    port_wipe(buf, sizeof buf);
     close(fd);
     return ok;
 }
@@ -59,6 +60,6 @@ bool password_read(const char *file, char **out, struct err *err)
 void password_free(char *password)
 {
     if (password != NULL)
-        explicit_bzero(password, strlen(password));
+        port_wipe(password, strlen(password));
     free(password);
 }

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "port/port.h"
 #include "base/bytes.h"
 #include "base/num.h"
 #include "base/sig.h"
@@ -23,7 +23,7 @@ bool temporary_name(struct temporary *t, struct redis *r, const struct shard *s,
 {
     unsigned slot = slot_of(s->key, s->key_len);
     uint64_t number;
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+    if (!port_random(&number, sizeof number))
         return fail_errno(err, "cannot get random numbers from the system");
     t->r = r;
     t->key = malloc(s->key_len + NAME_ROOM);

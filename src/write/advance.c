@@ -1,13 +1,14 @@
 #include "write/advance.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "port/port.h"
+#include "base/disk.h"
 #include "base/err.h"
 #include "base/sig.h"
 #include "file/chain.h"
@@ -30,18 +31,32 @@ static bool write_zero_sums(const struct filter *f, const struct header *h, unsi
     return target_zero_sums(&target, err);
 }
 
+/* For a file system that cannot reserve blocks. */
+static bool write_zeroes(const struct filter *f, uint64_t from, uint64_t len, struct err *err)
+{
+    static const uint8_t zeroes[64 << 10];
+    for (uint64_t n; from < len; from += n) {
+        n = len - from < sizeof zeroes ? len - from : sizeof zeroes;
+        if (!disk_write(f->fd, zeroes, n, from, f->path, err))
+            return false;
+    }
+    return true;
+}
+
 /* Extends the file to `len` with allocated zeroes. First truncates it to the header's length, in
  * case an earlier attempt left data behind it. */
 static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
 {
-    int r;
-    if (ftruncate(f->fd, (off_t)f->header.file_len) != 0)
+    uint64_t from = f->header.file_len;
+    bool ok;
+    if (ftruncate(f->fd, (off_t)from) != 0)
         return fail_errno(err, "cannot change the length of '%s'", f->path);
     do
-        r = posix_fallocate(f->fd, (off_t)f->header.file_len, (off_t)(len - f->header.file_len));
-    while (r == EINTR);
-    errno = r;
-    return r == 0 || fail_errno(err, "cannot make room in '%s'", f->path);
+        ok = port_reserve(f->fd, (off_t)from, (off_t)(len - from));
+    while (!ok && errno == EINTR);
+    if (!ok && errno == ENOSYS)
+        return write_zeroes(f, from, len, err);
+    return ok || fail_errno(err, "cannot make room in '%s'", f->path);
 }
 
 /* Appends h's last layer, empty: to the file on disk, if there is one. On failure, truncates the
@@ -63,12 +78,8 @@ static bool append_layer(struct session *s, const struct header *h, struct err *
 static void zero_data(const struct filter *f, unsigned layer)
 {
     const struct layer *l = &f->header.layers[layer];
-#ifdef FALLOC_FL_ZERO_RANGE
-    if (!filter_in_memory(f) &&
-        fallocate(f->fd, FALLOC_FL_ZERO_RANGE, (off_t)l->data_off, (off_t)l->data_len) == 0)
-        return;
-#endif
-    memset(f->data[layer], 0, (size_t)l->data_len);
+    if (filter_in_memory(f) || !port_clear(f->fd, (off_t)l->data_off, (off_t)l->data_len))
+        memset(f->data[layer], 0, (size_t)l->data_len);
 }
 
 /* Empties a layer, with its touched bits and checksums, also on disk. */

@@ -31,10 +31,11 @@ struct batch_layer {
 static bool hash_id(struct change *c, struct err *err)
 {
     uint64_t lane[2];
-    char *text;
-    int len = asprintf(&text, "%s %s", c->op == COUNTS_ADD ? "add" : "remove", c->batch_id);
-    if (len < 0)
+    size_t room = strlen(c->batch_id) + sizeof "remove ";
+    char *text = malloc(room);
+    if (text == NULL)
         return fail(err, "out of memory");
+    int len = snprintf(text, room, "%s %s", c->op == COUNTS_ADD ? "add" : "remove", c->batch_id);
     const char *data = text;
     hash_highway_128.keys(&data, &(size_t){(size_t)len}, 1, &(struct hash_seed){0}, lane, 1);
     free(text);
@@ -268,7 +269,8 @@ static bool replace_current(struct change *c, const struct batch_layer *b, struc
 /* Nothing is changed. But whoever made the file may have been killed before it was synced. */
 static bool sync_as_found(const struct change *c, struct err *err)
 {
-    return c->no_sync || (disk_sync(c->now.fd, c->path, err) && disk_sync_name(c->path, err));
+    return c->no_sync ||
+           (disk_sync(c->now.fd, NULL, 0, c->path, err) && disk_sync_name(c->path, err));
 }
 
 bool change_apply(struct change *c, uint64_t n_put, struct err *err)

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/bits.h"
 #include "base/disk.h"
 #include "base/parallel.h"
@@ -118,9 +119,8 @@ static bool has_addresses(uint64_t bytes)
 {
     if (bytes > SIZE_MAX)
         return false;
-    void *p =
-        mmap(NULL, (size_t)bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p != MAP_FAILED && munmap(p, (size_t)bytes) == 0;
+    void *p = port_zeroes((size_t)bytes, PROT_NONE, true);
+    return p != NULL && munmap(p, (size_t)bytes) == 0;
 }
 
 static uint64_t other_threads(const struct filter_build *b)

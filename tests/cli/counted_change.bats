@@ -228,7 +228,7 @@ counts()
     set_of old.seen >old
     set_of f.seen >new
     killed=0
-    for call in fcntl open pwritev write ftruncate mmap fsync fdatasync flock linkat renameat renameat2 unlinkat; do
+    for call in fcntl open pwritev write ftruncate mmap fsync fdatasync linkat renameat renameat2 unlinkat; do
         for nth in 1 2 3 4 5 6 8 12; do
             cp old.seen f.seen
             run failing "$call:$nth:kill" seen add -j 1 --batch-id x f.seen keys

@@ -16,7 +16,7 @@
  * directory, "sync" for each sync of a file.
  *
  * Without INJECT all succeed. INJECT_LACKS=1 stands for an old kernel or file system: there is no
- * renameat2, and no O_TMPFILE; with INJECT_LACKS=fuse, no links either, and the file system
+ * renameat2; with INJECT_LACKS=fuse, no links either, and the file system
  * says that it is FUSE; with INJECT_LACKS=direct, no shared mapping either. INJECT_LOG is a file of
  * a struct log, which tells the calls that were made; then random bytes and the time of day are the
  * same in each run, so that files are, too.
@@ -30,7 +30,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -266,27 +265,9 @@ void *mmap(void *at, size_t len, int protection, int flags, int fd, off_t off)
     return got;
 }
 
-void *mremap(void *at, size_t len, size_t new_len, int flags, ...)
-{
-    va_list ap;
-    va_start(ap, flags);
-    void *to = (flags & MREMAP_FIXED) ? va_arg(ap, void *) : NULL;
-    va_end(ap);
-    record_begin("mremap");
-    void *got = FAILS("mremap") ? MAP_FAILED : NEXT(mremap, "mremap")(at, len, new_len, flags, to);
-    record_remap(at, got, new_len);
-    record_end();
-    return got;
-}
-
 CHANGE(munmap, "munmap", (void *at, size_t len), (at, len), record_unmap(at))
 
-/* The program does without it; record.c would have to know of it. */
-int msync(void *at, size_t len, int flags)
-{
-    (void)at, (void)len, (void)flags;
-    abort();
-}
+CHANGE(msync, "msync", (void *at, size_t len, int flags), (at, len, flags), (void)0)
 
 /* ---- files */
 
@@ -304,13 +285,12 @@ CALL(sync_file_range, "sync_file_range", (int fd, off_t off, off_t len, unsigned
 CHANGE(ftruncate, "ftruncate64", (int fd, off_t len), (fd, len), (void)0)
 CALL(fchmod, "fchmod", (int fd, mode_t mode), (fd, mode))
 CALL(fchown, "fchown", (int fd, uid_t uid, gid_t gid), (fd, uid, gid))
-CALL(flock, "flock", (int fd, int operation), (fd, operation))
 CALL(dup2, "dup2", (int fd, int to), (fd, to))
 CHANGE(renameat, "renameat", (int from_dir, const char *from, int to_dir, const char *to),
        (from_dir, from, to_dir, to), (void)0)
 CALL(unlink, "unlink", (const char *path), (path))
 CHANGE(unlinkat, "unlinkat", (int at, const char *path, int flags), (at, path, flags), (void)0)
-CALL(mkostemp, "mkostemp64", (char *path, int flags), (path, flags))
+CALL(mkstemp, "mkstemp64", (char *path), (path))
 
 int fstatfs(int fd, struct statfs *st)
 {
@@ -383,15 +363,6 @@ int close(int fd)
 CHANGE(fallocate, "fallocate64", (int fd, int mode, off_t off, off_t len), (fd, mode, off, len),
        record_range(fd, off, r == 0 ? len : 0))
 
-int posix_fallocate(int fd, off_t off, off_t len)
-{
-    record_begin("posix_fallocate");
-    int r =
-        FAILS("posix_fallocate") ? error : NEXT(posix_fallocate, "posix_fallocate64")(fd, off, len);
-    record_end();
-    return r;
-}
-
 int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(void *), void *arg)
 {
     return FAILS("pthread_create")
@@ -401,7 +372,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*body)(
 
 static mode_t mode_of(int flags, va_list *ap)
 {
-    return (flags & (O_CREAT | O_TMPFILE)) ? va_arg(*ap, mode_t) : 0;
+    return (flags & O_CREAT) ? va_arg(*ap, mode_t) : 0;
 }
 
 int open(const char *path, int flags, ...)
@@ -410,10 +381,6 @@ int open(const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_of(flags, &ap);
     va_end(ap);
-    if (lacks && (flags & O_TMPFILE) == O_TMPFILE) {
-        errno = EOPNOTSUPP;
-        return -1;
-    }
     record_begin("open");
     int fd = FAILS("open") ? -1 : NEXT(open, "open64")(path, flags, mode);
     record_open(fd, flags);
@@ -442,7 +409,7 @@ int fcntl(int fd, int command, ...)
     va_start(ap, command);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    if (command == F_OFD_SETLK || command == F_OFD_SETLKW)
+    if (command == F_OFD_SETLK || command == F_OFD_SETLKW || command == F_SETLK)
         record_begin("fcntl");
     bool fails = FAILS("fcntl");
     record_end();

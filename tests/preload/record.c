@@ -285,17 +285,6 @@ void record_map(void *at, size_t len, int fd)
     m->at = at;
 }
 
-void record_remap(void *at, void *to, size_t len)
-{
-    struct map *m = map_at(at);
-    if (!is_on || m == NULL || to == MAP_FAILED)
-        return;
-    if (len > MAX_LEN)
-        abort();
-    m->len = len;
-    m->at = to;
-}
-
 void record_unmap(void *at)
 {
     struct map *m = map_at(at);

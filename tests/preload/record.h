@@ -38,7 +38,6 @@ void record_sync(int fd, bool ok);
 
 /* A mapping is made read-only, so that record.c sees what is written. */
 void record_map(void *at, size_t len, int fd);
-void record_remap(void *at, void *to, size_t len);
 void record_unmap(void *at);
 
 #endif

@@ -49,7 +49,6 @@ ERRORS = {
     "fchown": ["EPERM", "EIO"],
     "fcntl": ["ENOLCK", "EINTR", "EAGAIN"],
     "fdatasync": ["EIO", "ENOSPC", "EINTR"],
-    "flock": ["ENOLCK", "EAGAIN"],
     "fstatfs": ["EIO", "ENOSYS"],
     "fsync": ["EIO", "ENOSPC", "EINTR"],
     "ftruncate": ["EIO", "ENOSPC"],
@@ -60,7 +59,6 @@ ERRORS = {
     "madvise": ["ENOMEM", "EINVAL"],
     "mmap": ["ENOMEM", "EAGAIN"],
     "mprotect": ["ENOMEM"],
-    "mremap": ["ENOMEM"],
     "msync": ["EIO"],
     "munmap": ["ENOMEM"],
     "newfstatat": _LOOK,
@@ -89,7 +87,7 @@ ERRORS = {
 # files are not interrupted.
 MADE_AGAIN = re.compile(r" (fdatasync|fsync|pwritev|pwrite64|read|fallocate)\(|F_OFD_SETLKW")
 # These are the program's memory and threads: a sanitizer's runtime cannot do without them.
-MEMORY = {"brk", "clone", "clone3", "madvise", "mmap", "mprotect", "mremap", "munmap",
+MEMORY = {"brk", "clone", "clone3", "madvise", "mmap", "mprotect", "munmap",
           "sched_getaffinity"}
 # No point to stop at: they change nothing that others can see, and the next call is near.
 PASSED_OVER = {"execve", "exit", "rseq", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",

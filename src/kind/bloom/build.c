@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "port/port.h"
 #include "keys/keyset.h"
 #include "kind/bloom/bloom.h"
 #include "kind/bloom/probe.h"
@@ -41,10 +42,7 @@ struct build {
 static uint8_t *map_zeroes(uint64_t bytes)
 {
     errno = ENOMEM;
-    void *p = bytes > SIZE_MAX ? MAP_FAILED
-                               : mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
-                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    return bytes > SIZE_MAX ? NULL : port_zeroes((size_t)bytes, PROT_READ | PROT_WRITE, true);
 }
 
 /* Counts, checksums and writes finished pages. */
