@@ -124,7 +124,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist deb static packages install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -199,7 +199,8 @@ deps-ci:
 	$(Q)tests/deps git clang clang-format clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
 	    libc6-dev-arm64-cross qemu-user-static openjdk-17-jdk-headless libguava-java \
-	    golang-github-dcso-bloom-cli php-cli php-redis redis-server
+	    golang-github-dcso-bloom-cli php-cli php-redis redis-server \
+	    musl-tools dpkg-dev debhelper fakeroot lintian locales ruby nix-bin
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
 demo:
@@ -357,6 +358,37 @@ dist:
 	$(Q)git -c tar.umask=0022 -c core.autocrlf=false archive --format=tar --prefix=seen-$(VERSION)/ -o $(DIST) HEAD
 	$(Q)gzip -9nf $(DIST)
 	$(call say,TAR,$(DIST).gz)
+
+## deb: a Debian package of the last commit, in BUILD/deb (packages: deps-ci); DEB_BUILD_OPTIONS=nocheck: not tested
+DEB := $(BUILD)/deb
+deb: dist
+	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)
+	$(Q)cp $(DIST).gz $(DEB)/seen_$(VERSION).orig.tar.gz && tar -xzf $(DIST).gz -C $(DEB)
+	$(Q)cp -r $(DEB)/seen-$(VERSION)/tests/package/debian $(DEB)/seen-$(VERSION)/
+	$(Q)cd $(DEB)/seen-$(VERSION) && env -u MAKEFLAGS -u BUILD dpkg-buildpackage -us -uc
+
+## static: one program that runs on any Linux, in BUILD/static: with musl, and without Redis (packages: deps-ci)
+# musl-gcc is given the headers of the other libraries, not the C library's, and their archives by name. These want no
+# function that musl lacks, or it would not link, but one: libsodium's explicit_bzero is the one that checks bounds.
+# On a system of musl, CC makes it, with all its libraries.
+STATIC := $(BUILD)/static
+STATIC_HEADERS := zlib.h zconf.h xxhash.h xxh3.h md4.h md5.h sha1.h sha2.h sodium.h sodium
+ifeq ($(findstring musl,$(shell $(CC) -dumpmachine 2>/dev/null)),)
+STATIC_WITH = CC=musl-gcc PKG_CONFIG='$(PKG_CONFIG)' WITH_HIREDIS=no CPPFLAGS='-isystem $(abspath $(STATIC))/include $(CPPFLAGS)' \
+    LIBS='$(foreach lib,$(if $(LIBMD_LIBS),md) $(if $(SODIUM_LIBS),sodium) z,$(shell $(CC) -print-file-name=lib$(lib).a)) -lm' \
+    LDFLAGS='-static -s -Wl,--defsym=__explicit_bzero_chk=explicit_bzero $(LDFLAGS)'
+else
+STATIC_WITH = PKG_CONFIG='$(PKG_CONFIG) --static' LDFLAGS='-static -s $(LDFLAGS)'
+endif
+static:
+	$(Q)mkdir -p $(STATIC)/include
+	$(Q)ln -sf $(wildcard $(STATIC_HEADERS:%=/usr/include/%)) $(STATIC)/include
+	+$(Q)$(PARALLEL) BUILD=$(STATIC) CFLAGS='-O2' $(STATIC_WITH) all
+
+## packages: build the packages, and check them and the recipes for others (packages: deps-ci)
+packages:
+	+$(Q)$(PARALLEL) all static
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) 'tests/package/check static' 'tests/package/check deb' 'tests/package/check recipes'
 
 # ---- installation
 

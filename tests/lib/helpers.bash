@@ -181,7 +181,8 @@ await()
     local process=$1 end=$((SECONDS + PATIENCE))
     shift
     until "$@"; do
-        kill -0 "$process" || return
+        # What has ended meanwhile may have done it.
+        kill -0 "$process" || { "$@"; return; }
         [ "$SECONDS" -lt "$end" ] || { echo "in vain: $*"; return 1; }
         sleep 0.01
     done
