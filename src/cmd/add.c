@@ -11,39 +11,13 @@
 #include "cmd/redisopt.h"
 
 struct add {
-    struct keyopt keyopt;
     bool verbose;
     struct adding adding;
     struct changing changing;
 };
 
 static const struct opt add_opts[] = {
-    {0, "max-fpr", "P", "stop before the current false-positive rate exceeds P",
-     FPR(struct add, adding.options.max_fpr)},
-    {0, "rotate-at-capacity", NULL,
-     "with --generations: rotate whenever the newest generation is full",
-     FLAG(struct add, adding.options.rotate)},
-    {0, "no-sync", NULL,
-     "do not wait for the disk; faster, but keys may be lost if the machine crashes",
-     FLAG(struct add, adding.no_sync)},
     {0, "verbose", NULL, "report on stderr how many keys were new", FLAG(struct add, verbose)},
-    {0},
-};
-
-static const struct opt create_opts[] = {
-    {0, "create", NULL, "make FILTER if it does not exist; a file grows when it is full",
-     FLAG(struct add, adding.create)},
-    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct add, adding.design.n),
-     .needs = " create", .why = "is for a filter that is made"},
-    {0, "fixed", NULL, "make a FILTER of that --capacity that does not grow",
-     FLAG(struct add, adding.design.fixed), .needs = " create", .not_with = " URI generations",
-     .why = "is for a file that is made"},
-    {'p', "fpr", "P",
-     "make FILTER with this false-positive rate; default: 0.001, in Redis the layout's",
-     FPR(struct add, adding.design.p), .needs = " create", .why = "is for a filter that is made"},
-    {300, "generations", "G",
-     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
-     .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
     {0},
 };
 
@@ -54,20 +28,15 @@ static const struct opt_hint hints[] = {
     {0},
 };
 
-static bool take_add_generations(void *add, struct opt_parser *p, int id)
-{
-    (void)id;
-    return adding_take_generations(&((struct add *)add)->adding.design, p);
-}
-
 static const struct opt_group groups[] = {
-    {"Adding", add_opts, 0, NULL},
-    {"Keys", keyopt_opts, offsetof(struct add, keyopt), keyopt_take},
+    {"Adding", adding_opts, offsetof(struct add, adding), NULL},
+    {"Output", add_opts, 0, NULL},
+    {"Keys", keyopt_opts, offsetof(struct add, adding.keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
-     offsetof(struct add, keyopt), keyopt_take},
+     offsetof(struct add, adding.keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
     {"Filters in Redis", redisopt_write, offsetof(struct add, adding.sources.open), redisopt_take},
-    {"Making a filter", create_opts, 0, take_add_generations},
+    {"Making a filter", adding_make_opts, offsetof(struct add, adding), adding_take},
     {0},
 };
 
@@ -88,20 +57,10 @@ static void conclude_add(const struct add *a)
         report_added(a);
 }
 
-static int run_adding(struct add *a)
-{
-    redisopt_hint_many(a->adding.store, &a->keyopt,
-                       "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
-    if (adding_begin(&a->adding)) {
-        adding_run(&a->adding);
-        conclude_add(a);
-    }
-    return adding_status(&a->adding);
-}
-
 /* --once, --each and --batch-id are for counted sets, which FILTER is not. */
-static bool check_counting_options(const struct add *a, const char *path, struct err *err)
+static bool check_counting_options(const struct add *a, struct err *err)
 {
+    const char *path = a->adding.path;
     const struct change *c = &a->changing.change;
     const char *counts = c->once ? "--once" : a->changing.each ? "--each" : NULL;
     if (a->adding.there != STORE_THERE && (counts != NULL || c->batch_id != NULL))
@@ -130,66 +89,60 @@ static bool is_counted_set(const char *path, struct err *err)
 }
 
 /* Changes a counted set by one batch of keys. */
-static int change_set(struct add *a, const char *path)
+static int change_set(struct add *a)
 {
     struct changing *c = &a->changing;
-    c->change.path = path;
+    c->change.path = a->adding.path;
     c->change.op = COUNTS_ADD;
     c->change.max_fpr = a->adding.options.max_fpr;
     c->change.no_sync = a->adding.no_sync;
     c->verbose = a->verbose;
     c->made = a->adding.design;
     if (!a->adding.options.rotate)
-        return changing_run(c, &a->keyopt);
-    say_error("'%s' has no generations, so it cannot be rotated", path);
+        return changing_run(c, &a->adding.keyopt);
+    say_error("'%s' has no generations, so it cannot be rotated", c->change.path);
     return EXIT_ERROR;
 }
 
 /* Are the key files filters? */
-static bool refuse_key_filters(const struct add *a, const char *path)
+static bool refuse_key_filters(const struct adding *a)
 {
     char merge[2048];
-    snprintf(merge, sizeof merge, "--force -o %s %s", path, path);
-    return keyopt_refuse_filters(&a->keyopt, path, merge);
+    snprintf(merge, sizeof merge, "--force -o %s %s", a->path, a->path);
+    return keyopt_refuse_filters(&a->keyopt, a->path, merge);
 }
 
 static int run_add(struct add *a, int argc, char **argv)
 {
-    struct opt_parser p;
+    struct adding *adding = &a->adding;
     struct err err;
-    if (!opt_parse(&p, &cmd_add, argc, argv, a))
-        return p.status;
-    if (!keyopt_files(&a->keyopt, &p, 1))
-        return EXIT_ERROR;
-    int status = adding_check_design(&a->adding);
-    if (status != 0)
+    int status;
+    if (!adding_parse(adding, &cmd_add, argc, argv, a, &status))
         return status;
-    const char *path = argv[p.first];
-    bool ok = adding_open(&a->adding, path, STORE_WRITE, &err);
-    bool is_counted = !ok && is_counted_set(path, &err);
-    if ((ok || is_counted) && store_is_file(path) && !refuse_key_filters(a, path))
+    bool ok = adding_open(adding, STORE_WRITE, &err);
+    bool is_counted = !ok && is_counted_set(adding->path, &err);
+    if ((ok || is_counted) && store_is_file(adding->path) && !refuse_key_filters(adding))
         return EXIT_ERROR;
     if (is_counted)
-        return change_set(a, path);
+        return change_set(a);
     if (!ok)
-        keyopt_advise_order(&a->keyopt, path, &err);
-    if (!ok || !check_counting_options(a, path, &err) || !adding_make(&a->adding, &err)) {
+        keyopt_advise_order(&adding->keyopt, adding->path, &err);
+    if (!ok || !check_counting_options(a, &err) || !adding_make(adding, &err)) {
         say_failure(&err);
         return EXIT_ERROR;
     }
-    return run_adding(a);
+    if (adding_run(adding))
+        conclude_add(a);
+    return adding_status(adding);
 }
 
 static int run(int argc, char **argv)
 {
-    struct add a = {
-        .keyopt = KEYOPT_DEFAULT,
-        .adding = {.sources = SOURCES_DEFAULT, .feed = {.title = "adding", .prompt = true}},
-        .changing = CHANGING_DEFAULT};
-    a.adding.feed.keyopt = a.adding.sources.keyopt = &a.keyopt;
+    struct add a = {.adding = ADDING_DEFAULT, .changing = CHANGING_DEFAULT};
+    a.adding.feed.title = "adding";
+    a.adding.by_file = "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'";
     int status = run_add(&a, argc, argv);
     adding_close(&a.adding);
-    keyopt_free(&a.keyopt);
     return status;
 }
 

@@ -8,10 +8,51 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
+#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "keys/survey.h"
 #include "file/chain.h"
 #include "file/filter.h"
+
+const struct opt adding_opts[] = {
+    {0, "max-fpr", "P",
+     "stop before the current false-positive rate exceeds P (default: 10 times the design rate, "
+     "unless FILTER grows)",
+     FPR(struct adding, options.max_fpr), .needs = " FILTER"},
+    {0, "rotate-at-capacity", NULL,
+     "with --generations: rotate whenever the newest generation is full",
+     FLAG(struct adding, options.rotate), .needs = " FILTER"},
+    {0, "no-sync", NULL,
+     "do not wait for the disk; faster, but keys may be lost if the machine crashes",
+     FLAG(struct adding, no_sync), .needs = " FILTER"},
+    {0},
+};
+
+const struct opt adding_make_opts[] = {
+    {0, "create", NULL, "make FILTER if it does not exist; a file grows when it is full",
+     FLAG(struct adding, create), .needs = " FILTER"},
+    {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct adding, design.n)},
+    {'p', "fpr", "P",
+     "make FILTER with this false-positive rate; default: 0.001, in Redis the layout's",
+     FPR(struct adding, design.p)},
+    {0, "fixed", NULL, "make a FILTER of that --capacity that does not grow",
+     FLAG(struct adding, design.fixed), .needs = " create", .not_with = " URI generations",
+     .why = "is for a file that is made"},
+    {300, "generations", "G",
+     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
+     .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
+    {0},
+};
+
+bool adding_take(void *adding, struct opt_parser *p, int id)
+{
+    struct adding *a = adding;
+    int generations = 0;
+    (void)id;
+    bool ok = opt_generations(p, CHAIN_GENERATIONS, &generations);
+    a->design.generations = (unsigned)generations;
+    return ok;
+}
 
 /* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
  * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
@@ -38,31 +79,41 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone)
     return n > CHAIN_FIRST ? chain_first(n) : 0;
 }
 
-bool adding_take_generations(struct adding_design *d, struct opt_parser *p)
+/* Can there be a filter of this design? Returns the exit status after a message, or 0. */
+static int check_design(const struct adding *a)
 {
-    int generations;
-    if (!opt_generations(p, CHAIN_GENERATIONS, &generations))
-        return false;
-    d->generations = (unsigned)generations;
-    return true;
+    const struct adding_design *d = &a->design;
+    if (!a->create && a->path != NULL && (d->n != 0 || d->p != 0))
+        return opt_misuse(a->keyopt.command,
+                          "--capacity and --fpr are for a filter that is made: they need --create");
+    if (d->n == 0 && d->generations > 0)
+        return opt_misuse(a->keyopt.command,
+                          "--generations needs --capacity, the keys of all generations together");
+    if (d->n == 0 && d->fixed)
+        return opt_misuse(a->keyopt.command, "--fixed needs --capacity");
+    return 0;
 }
 
-int adding_check_design(const struct adding *a)
+bool adding_parse(struct adding *a, const struct command *command, int argc, char **argv,
+                  void *into, int *status)
 {
-    const struct command *command = a->sources.keyopt->command;
-    if (a->design.n == 0 && a->design.generations > 0)
-        return opt_misuse(command,
-                          "--generations needs --capacity, the keys of all generations together");
-    if (a->design.n == 0 && a->design.fixed)
-        return opt_misuse(command, "--fixed needs --capacity");
-    return 0;
+    struct opt_parser p;
+    bool ok = opt_parse(&p, command, argc, argv, into);
+    *status = p.status;
+    if (!ok)
+        return false;
+    a->path = p.first < argc ? argv[p.first] : NULL;
+    a->sources.keyopt = &a->keyopt;
+    a->feed.keyopt = &a->keyopt;
+    *status = keyopt_files(&a->keyopt, &p, a->path != NULL) ? check_design(a) : EXIT_ERROR;
+    return *status == 0;
 }
 
 /* Plans a filter file. */
 static bool plan_file(void *ctx, struct header *h, struct err *err)
 {
     struct adding *a = ctx;
-    struct keyopt *keyopt = a->sources.keyopt;
+    struct keyopt *keyopt = &a->keyopt;
     const struct adding_design *d = &a->design;
     struct design design = {.n = d->n,
                             .p = d->p,
@@ -81,10 +132,9 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
 static bool adopt_rule(struct adding *a, struct err *err)
 {
     const struct store *s = a->store;
-    struct keyopt *keyopt = a->sources.keyopt;
     warn_slot(s);
-    keyopt->rule.bytes |= s->wants_bytes;
-    return keyopt_adopt(keyopt, s->header, s->name, err);
+    a->keyopt.rule.bytes |= s->wants_bytes;
+    return keyopt_adopt(&a->keyopt, s->header, s->name, err);
 }
 
 /* Warns of a filter of another program that was made for fewer keys than are asked for. Its own
@@ -102,18 +152,18 @@ static void compare_foreign(const struct store *s, uint64_t n)
                     s->name, num_show_count(text, (double)capacity));
 }
 
-bool adding_open(struct adding *a, const char *path, enum store_mode mode, struct err *err)
+bool adding_open(struct adding *a, enum store_mode mode, struct err *err)
 {
     const struct store_plan plan = {
         .mode = mode, .n = a->design.n, .p = a->design.p, .header = plan_file, .ctx = a};
     const struct open_options *open = &a->sources.open;
     a->there = STORE_THERE;
-    a->store = a->create ? store_prepare(path, &plan, open, &a->there, err)
-                         : store_open(path, mode, open, err);
+    a->store = a->create ? store_prepare(a->path, &plan, open, &a->there, err)
+                         : store_open(a->path, mode, open, err);
     if (a->store == NULL)
         return false;
     if (a->there == STORE_THERE && mode == STORE_WRITE) {
-        adding_compare(a->store->header, path, &a->design);
+        adding_compare(a->store->header, a->path, &a->design);
         compare_foreign(a->store, a->design.n);
     }
     return adopt_rule(a, err);
@@ -126,7 +176,7 @@ bool adding_make(struct adding *a, struct err *err)
     if (a->there == STORE_THERE)
         return true;
     const struct header planned = *s->header;
-    if (!keyopt_check_first(a->sources.keyopt, err) || !store_make(s, layout, err))
+    if (!keyopt_check_first(&a->keyopt, err) || !store_make(s, layout, err))
         return false;
     if (layout[0] != '\0')
         say_note("made '%s' with layout=%s", s->name, layout);
@@ -300,6 +350,7 @@ static void feed_keys(struct adding *a)
     struct feed *f = &a->feed;
     if (a->store->file != NULL)
         f->refuse = &a->store->file->status;
+    f->prompt = true;
     f->ctx = a;
     f->slot_size = sizeof(struct added);
     f->work = take_chunk;
@@ -329,8 +380,8 @@ static void begin_refit(struct adding *a)
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
                                         .in_memory = KEPT_IN_MEMORY,
                                         .scratch_dir = a->scratch_dir,
-                                        .threads = a->feed.keyopt->threads};
-    a->refit = refit_new(h, &a->store->file->status, &a->feed.keyopt->rule, &limits);
+                                        .threads = a->keyopt.threads};
+    a->refit = refit_new(h, &a->store->file->status, &a->keyopt.rule, &limits);
 }
 
 /* No refit after a run that stopped early: workers may have put keys that were not added. The
@@ -359,8 +410,8 @@ static void limit_fpr(struct adding *a)
     const struct header *h = a->store->header;
     double limit = WARN_USELESS * layers_design_fpr(h);
     bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
-    if (a->options.max_fpr != 0 || a->options.rotate || a->in_memory || !has_design ||
-        format_grows(h) || chain_is_exact(h))
+    if (a->options.max_fpr != 0 || a->options.rotate || !has_design || format_grows(h) ||
+        chain_is_exact(h))
         return;
     a->options.max_fpr = limit;
     a->advice = format_forgets(h)
@@ -372,24 +423,19 @@ static void limit_fpr(struct adding *a)
                       "limit with --max-fpr";
 }
 
-bool adding_begin(struct adding *a)
+bool adding_run(struct adding *a)
 {
     struct err err;
+    redisopt_hint_many(a->store, &a->keyopt, a->by_file);
     limit_fpr(a);
     sig_catch();
-    a->options.threads = a->feed.keyopt->threads;
+    a->options.threads = a->keyopt.threads;
     a->options.may_repeat = a->print == NULL;
-    bool ok = store_add_begin(a->store, &a->options, &err);
-    if (ok)
-        warn_once(a);
-    else
+    if (!store_add_begin(a->store, &a->options, &err)) {
         fail_unless_caught(a, &err);
-    return ok;
-}
-
-void adding_run(struct adding *a)
-{
-    struct err err;
+        return false;
+    }
+    warn_once(a);
     begin_refit(a);
     feed_keys(a);
     if (!store_add_end(a->store, !a->no_sync, &err))
@@ -397,6 +443,7 @@ void adding_run(struct adding *a)
     warn_once(a);
     end_refit(a);
     tally_report(&a->feed.tally);
+    return true;
 }
 
 int adding_status(const struct adding *a)
@@ -410,4 +457,5 @@ void adding_close(struct adding *a)
 {
     sources_close(&a->sources);
     store_close(a->store);
+    keyopt_free(&a->keyopt);
 }

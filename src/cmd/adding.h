@@ -1,17 +1,17 @@
 /*
- * Reads keys and adds those that are not known yet, for add and dedup. add prints no records.
+ * The adder: opens or makes FILTER, reads keys and adds those that are not known yet. add prints no
+ * records, dedup those of new keys.
  *
- *     struct adding a = {.sources = SOURCES_DEFAULT,
- *                        .feed = {.keyopt = &keyopt, .title = "adding", .prompt = true}, ...};
- *     adding_open(&a, path, STORE_WRITE, &err)
+ *     struct it it = {.adding = ADDING_DEFAULT};
+ *     {"Adding", adding_opts, offsetof(struct it, adding), NULL}, ...
+ *     if (!adding_parse(&it.adding, &command, argc, argv, &it)) ...
+ *     adding_open(&it.adding, STORE_WRITE, &err)
  *     ... open other files ...
- *     adding_make(&a, &err)
- *     if (adding_begin(&a)) {
- *         adding_run(&a);
+ *     adding_make(&it.adding, &err)
+ *     if (adding_run(&it.adding))
  *         ...                                      // final messages
- *     }
- *     status = adding_status(&a);
- *     adding_close(&a);                            // in any case
+ *     status = adding_status(&it.adding);
+ *     adding_close(&it.adding);                    // in any case
  *
  * Worker threads split records, hash keys and query the sources. Commits run one at a time: each
  * adds the keys of one chunk under the filter's lock, and finds out which keys are new. New records
@@ -27,11 +27,15 @@
 #include "base/output.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
+#include "cmd/opt.h"
 #include "cmd/sources.h"
 #include "file/header.h"
 #include "write/refit.h"
 #include "store/store.h"
 #include "write/writer.h"
+
+extern const struct opt adding_opts[];      /* --max-fpr, --rotate-at-capacity, --no-sync */
+extern const struct opt adding_make_opts[]; /* --create, and of what design */
 
 /* The result of one chunk. */
 struct added {
@@ -58,40 +62,51 @@ struct adding_design {
     bool fixed; /* it does not grow */
 };
 
-/* Takes the argument of --generations. */
-bool adding_take_generations(struct adding_design *d, struct opt_parser *p);
+/* Takes the argument of --generations. Reports a mistake itself. */
+bool adding_take(void *adding, struct opt_parser *p, int id);
 
 /* Warns if the filter `name` of seen's own, which is there, is another than --create would make. */
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d);
 
 struct adding {
-    struct feed feed; /* keyopt, title and prompt are the caller's; the rest is set here */
-    struct adding_design design;
-    struct sources sources; /* their keys are known */
-    struct store *store;    /* the filter that takes the keys */
-    bool in_memory;         /* it lives for this run only */
-    enum store_there there; /* before adding_make */
-    bool create;            /* make a missing filter */
+    /* From the command line. */
+    struct keyopt keyopt;
+    const char *path; /* FILTER; NULL: none */
+    bool create;      /* make a missing filter */
     bool no_sync;
+    struct adding_design design;
     struct add_options options;
-    const char *advice; /* follows the message about a key that options.max_fpr refuses; or NULL */
+    struct sources sources; /* their keys are known */
+
+    struct store *store;    /* the filter that takes the keys */
+    enum store_there there; /* before adding_make */
+    struct feed feed;       /* title is the caller's */
+    const char *by_file; /* the commands that are faster for very many keys in Redis, for a hint */
     /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
      * sets feed.failed if the reason is a failure. NULL: nothing is printed. */
     bool (*print)(void *ctx, const struct chunk *chunk, struct added *r);
     void *ctx;
     /* The rest is private. */
+    const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
     bool made;           /* the filter, by this process */
     bool stopped;        /* by `print` */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
 };
 
-/* Can there be a filter of this design? Returns the exit status after a message, or 0. */
-int adding_check_design(const struct adding *a);
+#define ADDING_DEFAULT                                                                             \
+    {                                                                                              \
+        .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT                                       \
+    }
+
+/* Takes options, FILTER and key files from the command line into the command's struct `into`.
+ * False: *status is the exit status, after a message or help. */
+bool adding_parse(struct adding *a, const struct command *command, int argc, char **argv,
+                  void *into, int *status);
 
 /* Opens the filter, and adopts its key preparation. With `create`, it may be missing; then it is
  * planned. A file without a rate has the usual one. With STORE_READ, it is only looked at. */
-bool adding_open(struct adding *a, const char *path, enum store_mode mode, struct err *err);
+bool adding_open(struct adding *a, enum store_mode mode, struct err *err);
 
 /* Makes the filter if it is missing; it is no failure if it exists by then. Call this after all
  * other files are open, because it fixes the key preparation. If another process made it from other
@@ -99,12 +114,9 @@ bool adding_open(struct adding *a, const char *path, enum store_mode mode, struc
  * keys of this run. */
 bool adding_make(struct adding *a, struct err *err);
 
-/* Catches signals (sig.h), and begins to add. False: adding_status says with which status to end;
- * the reason was printed, unless it was a signal. */
-bool adding_begin(struct adding *a);
-
-/* Adds all keys, and reports records without a key. */
-void adding_run(struct adding *a);
+/* Catches signals (sig.h), adds all keys, and reports records without a key. False: it could not
+ * begin to add; the reason was printed, unless it was a signal. */
+bool adding_run(struct adding *a);
 
 /* The exit status after a failure, whose message was printed, after a signal, or after success. */
 int adding_status(const struct adding *a);

@@ -20,9 +20,7 @@
 #include "file/header.h"
 
 struct dedup {
-    struct keyopt keyopt;
     bool invert, count, quiet, annotate, dry_run, verbose;
-    const char *path;     /* NULL: none */
     struct adding adding; /* in a dry run, FILTER is one of its sources */
 
     uint64_t n_selected, n_unprinted; /* records */
@@ -47,6 +45,8 @@ static const struct opt dedup_output_opts[] = {
      "report on stderr how many keys were new; and how many new keys were probably mistaken for "
      "known ones",
      FLAG(struct dedup, verbose)},
+    {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
+     AMOUNT(struct dedup, adding.options.sync_every), .needs = " FILTER"},
     {0},
 };
 
@@ -56,47 +56,12 @@ static const struct opt known_opts[] = {
     {0},
 };
 
-static const struct opt filter_opts[] = {
-    {0, "create", NULL, "make FILTER if it does not exist; a file grows when it is full",
-     FLAG(struct dedup, adding.create), .needs = " FILTER"},
-    {'n', "capacity", "N", "make FILTER for N distinct keys",
-     AMOUNT(struct dedup, adding.design.n)},
-    {'p', "fpr", "P",
-     "make FILTER with this false-positive rate; default: 0.001, without FILTER 1e-9",
-     FPR(struct dedup, adding.design.p)},
-    {0, "fixed", NULL, "make a FILTER of that --capacity that does not grow",
-     FLAG(struct dedup, adding.design.fixed), .needs = " create", .not_with = " URI generations",
-     .why = "is for a file that is made"},
-    {301, "generations", "G",
-     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
-     .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
-    {0, "max-fpr", "P",
-     "stop before the current false-positive rate exceeds P (default: 10 times the design rate, "
-     "unless FILTER grows)",
-     FPR(struct dedup, adding.options.max_fpr), .needs = " FILTER"},
-    {0, "rotate-at-capacity", NULL,
-     "with --generations: rotate whenever the newest generation is full",
-     FLAG(struct dedup, adding.options.rotate), .needs = " FILTER"},
-    {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
-     AMOUNT(struct dedup, adding.options.sync_every), .needs = " FILTER"},
-    {0, "no-sync", NULL,
-     "do not wait for the disk; faster, but keys may be lost if the machine crashes",
-     FLAG(struct dedup, adding.no_sync), .needs = " FILTER"},
-    {0},
-};
-
 static bool take_known(void *dedup, struct opt_parser *p, int id)
 {
     struct err err;
     (void)id;
     return sources_add(&((struct dedup *)dedup)->adding.sources, p->value, &err) ||
            say_failure(&err);
-}
-
-static bool take_dedup_generations(void *dedup, struct opt_parser *p, int id)
-{
-    (void)id;
-    return adding_take_generations(&((struct dedup *)dedup)->adding.design, p);
 }
 
 static const struct opt_hint hints[] = {
@@ -114,10 +79,11 @@ static const struct opt_hint hints[] = {
 static const struct opt_group groups[] = {
     {"Output", dedup_output_opts, 0, NULL},
     {"What is known", known_opts, 0, take_known},
-    {"Filter", filter_opts, 0, take_dedup_generations},
-    {"Keys", keyopt_opts, offsetof(struct dedup, keyopt), keyopt_take},
+    {"Adding", adding_opts, offsetof(struct dedup, adding), NULL},
+    {"Making a filter", adding_make_opts, offsetof(struct dedup, adding), adding_take},
+    {"Keys", keyopt_opts, offsetof(struct dedup, adding.keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
-     offsetof(struct dedup, keyopt), keyopt_take},
+     offsetof(struct dedup, adding.keyopt), keyopt_take},
     {"Filters in Redis", redisopt_write, offsetof(struct dedup, adding.sources.open),
      redisopt_take},
     {0},
@@ -219,7 +185,7 @@ static bool write_copies(struct dedup *d, struct added *r, const char *limit, si
 {
     r->out.len = 0;
     bool ok = d->annotate ? copy_annotated(&r->out, r) : copy_selected(&r->out, r, limit);
-    if (ok && output_terminate(&r->out, d->keyopt.rule.terminator))
+    if (ok && output_terminate(&r->out, d->adding.keyopt.rule.terminator))
         return write_bytes(d, r->out.data, r->out.len, written);
     say_error("out of memory");
     d->adding.feed.failed = true;
@@ -248,7 +214,7 @@ enum { FEW_RUNS = 16 };
 static void print_records(struct dedup *d, struct added *r, const char *limit, size_t count)
 {
     size_t written = 0;
-    bool terminated = r->start[r->done][-1] == d->keyopt.rule.terminator;
+    bool terminated = r->start[r->done][-1] == d->adding.keyopt.rule.terminator;
     bool few = !d->annotate && terminated && count_runs(r->selected, r->done) <= FEW_RUNS;
     if (few ? write_runs(d, r, &written) : write_copies(d, r, limit, &written))
         return;
@@ -261,7 +227,7 @@ static void print_header(struct dedup *d, struct added *r, const struct chunk *c
     size_t written = 0;
     r->out.len = 0;
     if (output_bytes(&r->out, chunk->data, chunk->len) &&
-        output_terminate(&r->out, d->keyopt.rule.terminator)) {
+        output_terminate(&r->out, d->adding.keyopt.rule.terminator)) {
         d->closed = !write_bytes(d, r->out.data, r->out.len, &written);
         return;
     }
@@ -286,19 +252,21 @@ static bool print(void *ctx, const struct chunk *chunk, struct added *r)
 /* Setting up. */
 
 /* FILTER cannot be opened: says how the keys alone are given. */
-static void advise(const struct dedup *d, struct err *err)
+static void advise(const struct adding *a, struct err *err)
 {
-    size_t files = d->keyopt.n_files;
-    if (keyopt_advise_order(&d->keyopt, d->path, err))
+    size_t files = a->keyopt.n_files;
+    if (keyopt_advise_order(&a->keyopt, a->path, err))
         return;
-    if (strcmp(d->path, "-") == 0)
+    if (strcmp(a->path, "-") == 0)
         fail_more(err, "; without FILTER: %s | seen dedup", files > 0 ? "cat FILE..." : "...");
-    else if (d->keyopt.n_keys == 0 && keyopt_is_list(d->path) && files > 0)
-        fail_more(err, "; without FILTER: cat '%s' FILE... | seen dedup", d->path);
-    else if (d->keyopt.n_keys == 0 && keyopt_is_list(d->path))
-        fail_more(err, "; without FILTER: seen dedup <'%s'", d->path);
-    else if (keyopt_is_list(d->path))
-        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N <'%s'", d->path);
+    else if (!keyopt_is_list(a->path))
+        return;
+    else if (a->keyopt.n_keys > 0)
+        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N <'%s'", a->path);
+    else if (files > 0)
+        fail_more(err, "; without FILTER: cat '%s' FILE... | seen dedup", a->path);
+    else
+        fail_more(err, "; without FILTER: seen dedup <'%s'", a->path);
 }
 
 /* In a dry run, FILTER is only queried, if it exists. */
@@ -307,23 +275,23 @@ static bool only_query(struct dedup *d, struct err *err)
     struct store *s = d->adding.store;
     d->adding.store = NULL;
     if (d->adding.there == STORE_THERE)
-        return sources_add_first(&d->adding.sources, d->path, s, err);
+        return sources_add_first(&d->adding.sources, d->adding.path, s, err);
     store_close(s);
     return d->adding.there == STORE_ABSENT ||
            fail(err,
                 "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
                 "run",
-                d->path);
+                d->adding.path);
 }
 
 static bool open_own(struct dedup *d)
 {
     struct err err;
     struct adding *a = &d->adding;
-    if (adding_open(a, d->path, d->dry_run ? STORE_READ : STORE_WRITE, &err))
+    if (adding_open(a, d->dry_run ? STORE_READ : STORE_WRITE, &err))
         return !d->dry_run || only_query(d, &err) || say_failure(&err);
     if (a->store == NULL)
-        advise(d, &err);
+        advise(a, &err);
     return say_failure(&err);
 }
 
@@ -342,8 +310,7 @@ static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *e
 {
     struct header h;
     const struct design design = {.n = n, .p = p, .grow = true, .more = true};
-    header_begin(&h, &a->sources.keyopt->rule, false);
-    a->in_memory = true;
+    header_begin(&h, &a->keyopt.rule, false);
     a->options = (struct add_options){0}; /* they are for FILTER, which a dry run does not change */
     a->store = header_design(&h, &design, 0, err) ? memory_open(&h, err) : NULL;
     return a->store != NULL;
@@ -353,13 +320,14 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     bool any = d->adding.sources.n > 0;
-    double p = d->path == NULL && d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
-    bool keyed = d->path != NULL || d->keyopt.secret_path != NULL;
-    if (!any && keyed && !keyopt_new(&d->keyopt, &err))
+    double p = d->adding.path == NULL && d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
+    bool keyed = d->adding.path != NULL || d->adding.keyopt.secret_path != NULL;
+    if (!any && keyed && !keyopt_new(&d->adding.keyopt, &err))
         return say_failure(&err);
-    uint64_t n = d->adding.design.n != 0 ? d->adding.design.n
-                                         : adding_first(&d->keyopt, d->path == NULL && !any);
-    if (!keyopt_check_digest(&d->keyopt, &err))
+    uint64_t n = d->adding.design.n != 0
+                     ? d->adding.design.n
+                     : adding_first(&d->adding.keyopt, d->adding.path == NULL && !any);
+    if (!keyopt_check_digest(&d->adding.keyopt, &err))
         return say_failure(&err);
     /* The memory may be too small for the expected keys, but not for the actual ones. */
     return make_in_memory(&d->adding, n, p, &err) ||
@@ -376,23 +344,27 @@ static bool make(struct dedup *d)
     if (!adding_make(&d->adding, &err))
         return say_failure(&err);
     const struct header *h = d->adding.store->header;
-    if (s->n > 0 &&
-        !header_same_questions(h, d->path, s->filter[0].now->header, s->filter[0].path, &err))
+    if (s->n > 0 && !header_same_questions(h, d->adding.path, s->filter[0].now->header,
+                                           s->filter[0].path, &err))
         return say_failure(&err);
     bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
     if (d->adding.there != STORE_THERE && is_usual && !d->quiet)
         say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
                  "rate)",
-                 d->path, 1 / h->fpr_design);
+                 d->adding.path, 1 / h->fpr_design);
     return true;
+}
+
+/* Does the filter that takes the keys live for this run only? */
+static bool is_in_memory(const struct dedup *d)
+{
+    return d->adding.path == NULL || d->dry_run;
 }
 
 static bool open_filters(struct dedup *d)
 {
-    bool in_memory = d->path == NULL || d->dry_run;
-    if ((d->path != NULL && !open_own(d)) || !open_sources(d) || (in_memory && !open_in_memory(d)))
-        return false;
-    return in_memory || make(d);
+    return (d->adding.path == NULL || open_own(d)) && open_sources(d) &&
+           (is_in_memory(d) ? open_in_memory(d) : make(d));
 }
 
 /* New keys that were taken for known. */
@@ -419,7 +391,7 @@ static struct lost own_lost(const struct dedup *d)
     if (s->state.too_full[0] == '\0')
         return lost;
     lost.at_least = true;
-    if (!store_census(s, d->keyopt.threads, NULL, &census, &ignored))
+    if (!store_census(s, d->adding.keyopt.threads, NULL, &census, &ignored))
         return lost;
     lost.all = layers_dropped(dropped, counts ? added : s->state.n_new, &census, &lost.at_least);
     if (!counts) /* the bits are of other runs, too */
@@ -436,7 +408,7 @@ static struct lost count_lost(const struct dedup *d)
     double fpr;
     struct err err;
     struct lost lost = own_lost(d);
-    if (!sources_fpr(&d->adding.sources, d->keyopt.threads, &fpr, &err)) {
+    if (!sources_fpr(&d->adding.sources, d->adding.keyopt.threads, &fpr, &err)) {
         say_warning("%s", err.text);
         fpr = NAN;
     }
@@ -468,33 +440,33 @@ static void report_dedup(const struct dedup *d, const struct lost *lost)
     unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
     show_lost(run, lost->run, lost->at_least);
     show_lost(all, lost->all, lost->at_least);
-    if (a->in_memory || !store_is_file(d->path))
+    if (is_in_memory(d) || !store_is_file(a->path))
         say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
                  run);
     else
         say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
                  "'%s' was made",
-                 records, n_new, run, all, d->path);
+                 records, n_new, run, all, a->path);
 }
 
 static void warn_readings(const struct dedup *d)
 {
     uint64_t n = tally_keys(&d->adding.feed.tally), found = n - d->adding.store->state.n_new;
-    warn_reading(d->adding.store, &d->keyopt.rule, n, found);
+    warn_reading(d->adding.store, &d->adding.keyopt.rule, n, found);
     sources_warn_reading(&d->adding.sources, n, found);
 }
 
 static void conclude_dedup(struct dedup *d)
 {
     struct store *s = d->adding.store;
-    if (d->n_unprinted > 0 && !d->adding.in_memory)
+    if (d->n_unprinted > 0 && !is_in_memory(d))
         say_warning("%s%llu records %s '%s' were not printed",
                     d->reader_gone ? "standard output was closed: " : "",
                     (unsigned long long)d->n_unprinted,
                     d->annotate ? "given to"
                     : d->invert ? "known to"
                                 : "added to",
-                    d->path);
+                    d->adding.path);
     warn_readings(d);
     /* If the filter is too full, print how many keys were lost to that. */
     bool too_full = s->state.too_full[0] != '\0';
@@ -513,13 +485,9 @@ static void conclude_dedup(struct dedup *d)
 
 static int dedup(struct dedup *d)
 {
-    redisopt_hint_many(d->adding.store, &d->keyopt,
-                       "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'");
     signal(SIGPIPE, SIG_IGN);
-    if (adding_begin(&d->adding)) {
-        adding_run(&d->adding);
+    if (adding_run(&d->adding))
         conclude_dedup(d);
-    }
     if (d->closed && !d->adding.feed.failed)
         return 128 + SIGPIPE;
     int status = adding_status(&d->adding);
@@ -527,43 +495,26 @@ static int dedup(struct dedup *d)
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
 
-static int check_dedup_options(const struct dedup *d)
-{
-    if (!d->adding.create && d->path != NULL &&
-        (d->adding.design.n != 0 || d->adding.design.p != 0))
-        return opt_misuse(&cmd_dedup,
-                          "--capacity and --fpr are for a filter that is made: they need --create");
-    return adding_check_design(&d->adding);
-}
-
 static int run_dedup(struct dedup *d, int argc, char **argv)
 {
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_dedup, argc, argv, d))
-        return p.status;
-    d->path = p.first < argc ? argv[p.first] : NULL;
-    if (!keyopt_files(&d->keyopt, &p, d->path != NULL))
-        return EXIT_ERROR;
-    d->keyopt.prints = !d->count && !d->quiet;
-    d->adding.feed.questions = d->annotate;
-    int status = check_dedup_options(d);
-    if (status != 0)
+    int status;
+    if (!adding_parse(&d->adding, &cmd_dedup, argc, argv, d, &status))
         return status;
+    d->adding.keyopt.prints = !d->count && !d->quiet;
+    d->adding.feed.questions = d->annotate;
     return open_filters(d) ? dedup(d) : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)
 {
-    struct dedup d = {.keyopt = KEYOPT_DEFAULT,
-                      .adding = {.sources = SOURCES_DEFAULT,
-                                 .feed = {.title = "reading", .prompt = true},
-                                 .print = print}};
-    d.adding.ctx = &d;
-    d.adding.feed.keyopt = d.adding.sources.keyopt = &d.keyopt;
+    struct dedup d = {.adding = ADDING_DEFAULT};
+    d.adding.feed.title = "reading";
+    d.adding.by_file = "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'";
     d.adding.sources.follow = SOURCES_FOLLOW_SAME;
+    d.adding.print = print;
+    d.adding.ctx = &d;
     int status = run_dedup(&d, argc, argv);
     adding_close(&d.adding);
-    keyopt_free(&d.keyopt);
     return status;
 }
 
@@ -575,7 +526,9 @@ const struct command cmd_dedup = {
         "Reads records, one a line, from the KEYFILEs or standard input. Those whose key is not in "
         "FILTER yet are added to it and then printed, in order and byte for byte. Of several "
         "records with the same key, the first is printed. Any number of processes may share one "
-        "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory.",
+        "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory, "
+        "with a "
+        "false-positive rate of 1e-9 unless --fpr gives another.",
     .groups = groups,
     .everyday = " invert-match count quiet annotate dry-run verbose also create"
                 " capacity fpr key null delimiter field skip-bad"

@@ -11,7 +11,7 @@
 
 /* ---- The tally. */
 
-void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
+static void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 {
     of_chunk->signs |= b->signs;
     of_chunk->hex_len = batch_join_len(of_chunk->hex_len, b->hex_len);
@@ -19,7 +19,8 @@ void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
     of_chunk->bad += b->n_bad;
 }
 
-void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
+/* After the last batch. */
+static void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
 {
     of_chunk->signs |= b->signs;
     of_chunk->digits = b->digits;
@@ -34,7 +35,8 @@ const char *tally_where(const struct tally *t)
     return t->input != NULL ? input_name(t->input, t->file) : "--key";
 }
 
-void tally_begin(struct tally *t, const struct chunk *chunk)
+/* Before a chunk is committed. */
+static void tally_begin(struct tally *t, const struct chunk *chunk)
 {
     if (chunk->file != t->file) {
         t->file = chunk->file;
@@ -42,7 +44,7 @@ void tally_begin(struct tally *t, const struct chunk *chunk)
     }
 }
 
-void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
+static void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
 {
     t->records += of_chunk->records;
     t->in_file += of_chunk->records + of_chunk->header;
@@ -129,7 +131,9 @@ static bool hint(struct tally *t, const struct chunk_tally *of_chunk)
     return true;
 }
 
-bool tally_end(struct tally *t, const struct chunk_tally *of_chunk)
+/* Counts a committed chunk, shows progress, and prints notes about what the chunk has. False: that
+ * is an error. */
+static bool report_chunk(struct tally *t, const struct chunk_tally *of_chunk)
 {
     if (!hint(t, of_chunk))
         return false;
@@ -237,7 +241,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed *f = ctx;
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
-    bool ok = commit_part(f, chunk, part) && (tally_end(&f->tally, &part->tally) || fail_run(f));
+    bool ok = commit_part(f, chunk, part) && (report_chunk(&f->tally, &part->tally) || fail_run(f));
     if (f->keyopt->rule.secret)
         private_clean_stack();
     return ok;
@@ -257,7 +261,7 @@ static bool input_failed(void *ctx, const struct chunk *chunk, const struct err 
     if (!f->no_messages)
         say_failure(err);
     if (f->unread != NULL)
-        f->unread(f->ctx, chunk->file);
+        f->unread[chunk->file] = true;
     f->unreadable = true;
     return true;
 }

@@ -42,16 +42,7 @@
 #include "keys/batch.h"
 #include "keys/input.h"
 
-/* ---- Counts the records of the input, for messages and summaries, and reports problems with them.
- * feed.h keeps the tally of a run; commands read it.
- *
- *     struct chunk_tally of_chunk = {0};              // any thread
- *     while (batch_next(b))
- *         tally_batch(&of_chunk, b);
- *     tally_batches_end(&of_chunk, b);
- *
- *     tally_begin(&tally, &chunk);                    // one chunk at a time, in input order
- *     tally_end(&tally, &of_chunk); */
+/* ---- What is counted of the records of the input, for messages and summaries. */
 
 /* The records of one chunk. */
 struct chunk_tally {
@@ -63,10 +54,6 @@ struct chunk_tally {
     bool bad_record;       /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };
-
-/* Call the first for each batch, the second after the last. */
-void tally_batch(struct chunk_tally *of_chunk, const struct batch *b);
-void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b);
 
 /* The records of all chunks committed so far. */
 struct tally {
@@ -81,16 +68,6 @@ struct tally {
 
 /* The source of the records in messages: a file's name, or "--key". */
 const char *tally_where(const struct tally *t);
-
-/* Call first in commit: sets in_file to 0 if the chunk begins another file. */
-void tally_begin(struct tally *t, const struct chunk *chunk);
-
-/* Call last: adds the chunk, prints notes about what it saw, and shows progress. If
- * there is a record without a key, prints an error and returns false. */
-bool tally_end(struct tally *t, const struct chunk_tally *of_chunk);
-
-/* Only adds records to the counts: for keys given with -k. */
-void tally_add(struct tally *t, const struct chunk_tally *of_chunk);
 
 /* Records that have a key. */
 uint64_t tally_keys(const struct tally *t);
@@ -119,7 +96,7 @@ struct feed {
     bool only_files;           /* the command has no -k */
     bool keep_going;  /* a file that cannot be read is reported, and the next one read ... */
     bool no_messages; /* ... and is not even reported */
-    void (*unread)(void *ctx, size_t file); /* it is reported to the command, too; may be NULL */
+    bool *unread;     /* of each such file, true is noted here; NULL: not noted */
 
     void *ctx;
     size_t slot_size; /* bytes of a slot; zeroed before first use */

@@ -224,7 +224,8 @@ static bool make_given(struct keyopt *keyopt)
         *at++ = keyopt->rule.terminator;
     }
     keyopt->record[keyopt->n_keys] = at;
-    return keyopt->rule.given = true;
+    keyopt->rule.given = true;
+    return true;
 }
 
 static bool take_name(struct keyopt *keyopt, const char *name)
@@ -407,7 +408,8 @@ static bool read_secret(struct keyopt *keyopt, const char *path, struct err *err
     if (others)
         say_warning("other users can read or change the secret in '%s'; 'chmod 600' forbids it",
                     path);
-    return keyopt->secret_read = true;
+    keyopt->secret_read = true;
+    return true;
 }
 
 bool keyopt_new(struct keyopt *keyopt, struct err *err)
@@ -480,9 +482,7 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
         if ((keyopt->rule.prep & ~header->prep & names[i].bit) != 0)
             return fail(err, "'%s' was made without %s, which cannot be added later%s", path,
                         names[i].option,
-                        names[i].bit == PREP_HEX && keyopt->command == &cmd_query
-                            ? " (records are always compared whole, as with grep -x)"
-                            : "");
+                        names[i].bit == PREP_HEX && keyopt->not_hex != NULL ? keyopt->not_hex : "");
     if (!same_digest(keyopt->rule.prep, header->prep, path, err))
         return false;
     keyopt->rule.prep = header->prep;

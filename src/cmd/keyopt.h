@@ -41,6 +41,7 @@ struct keyopt {
     struct secret secret;    /* read from that file or the one in SEEN_SECRET ... */
     bool secret_read;        /* ... if this is set */
     bool any;                /* -k or a key file was given */
+    const char *not_hex; /* follows the message that --hex cannot be added later; NULL: nothing */
     bool prints; /* records are printed as they come, so no key file may be standard output */
 };
 

@@ -392,13 +392,6 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     return q->in_file < q->max_count || feed_skip_file(&q->feed, &r->part);
 }
 
-static void unread(void *ctx, size_t file)
-{
-    struct query *q = ctx;
-    if (q->named != NULL)
-        q->named[file] = true;
-}
-
 /* Prints the names of the other files, in order. */
 static bool print_others(const struct query *q)
 {
@@ -428,7 +421,7 @@ static void feed_query(struct query *q)
                             .questions = q->annotate,
                             .keep_going = true,
                             .no_messages = q->no_messages,
-                            .unread = unread,
+                            .unread = q->named,
                             .ctx = q,
                             .slot_size = sizeof(struct result),
                             .work = work,
@@ -528,6 +521,7 @@ static int run(int argc, char **argv)
     struct query q = {
         .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT, .max_count = UINT64_MAX};
     q.sources.keyopt = &q.keyopt;
+    q.keyopt.not_hex = " (records are always compared whole, as with grep -x)";
     int status = run_query(&q, argc, argv);
     sources_close(&q.sources);
     free(q.named);

@@ -243,7 +243,7 @@ full()
     env --default-signal=INT seen add -j 2 f keys &
     pid=$!
     until_present f 1 $pid
-    kill -INT $pid
+    kill -INT $pid || true # it may have ended
     status=0
     wait $pid || status=$?
     [ $status = 130 ] || [ $status = 0 ]
