@@ -133,7 +133,7 @@ static int run_add(struct add *a, int argc, char **argv)
     }
     if (adding_run(adding))
         conclude_add(a);
-    return adding_status(adding);
+    return adding_end(adding);
 }
 
 static int run(int argc, char **argv)

@@ -54,10 +54,6 @@ bool adding_take(void *adding, struct opt_parser *p, int id)
     return ok;
 }
 
-/* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
- * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
-enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
-
 static struct input_spec spec_of(const struct keyopt *keyopt)
 {
     return (struct input_spec){.files = keyopt->files,
@@ -169,6 +165,33 @@ bool adding_open(struct adding *a, enum store_mode mode, struct err *err)
     return adopt_rule(a, err);
 }
 
+/* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
+ * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
+enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
+
+static uint64_t keys_on_disk(const char *dir)
+{
+    struct err ignored;
+    uint64_t bytes, n = 0;
+    if (disk_space(dir, &bytes, &ignored))
+        n = bytes / PART_OF_DISK / sizeof(uint64_t);
+    return n < KEPT_ON_DISK ? n : KEPT_ON_DISK;
+}
+
+/* For a file that this process made, and not of the capacity that was asked for. */
+static void begin_refit(struct adding *a)
+{
+    const struct store *s = a->store;
+    if (s->file == NULL || !format_grows(s->header) || a->design.n != 0 ||
+        (a->scratch_dir = disk_dir_of(s->name)) == NULL)
+        return;
+    const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
+                                        .in_memory = KEPT_IN_MEMORY,
+                                        .scratch_dir = a->scratch_dir,
+                                        .threads = a->keyopt.threads};
+    a->refit = refit_new(s->header, &s->file->status, &a->keyopt.rule, &limits);
+}
+
 bool adding_make(struct adding *a, struct err *err)
 {
     char layout[LAYOUT_TEXT];
@@ -180,9 +203,13 @@ bool adding_make(struct adding *a, struct err *err)
         return false;
     if (layout[0] != '\0')
         say_note("made '%s' with layout=%s", s->name, layout);
-    a->made = memcmp(s->header->id, planned.id, sizeof planned.id) == 0;
     adding_compare(s->header, s->name, &a->design);
-    return adopt_rule(a, err);
+    if (!adopt_rule(a, err))
+        return false;
+    /* Another process may have made it first. */
+    if (memcmp(s->header->id, planned.id, sizeof planned.id) == 0)
+        begin_refit(a);
+    return true;
 }
 
 void adding_compare(const struct header *h, const char *name, const struct adding_design *d)
@@ -360,41 +387,7 @@ static void feed_keys(struct adding *a)
     feed_run(f);
 }
 
-static uint64_t keys_on_disk(const char *dir)
-{
-    struct err ignored;
-    uint64_t bytes, n = 0;
-    if (disk_space(dir, &bytes, &ignored))
-        n = bytes / PART_OF_DISK / sizeof(uint64_t);
-    return n < KEPT_ON_DISK ? n : KEPT_ON_DISK;
-}
-
-/* Only for a file that this process made (another one may have made it first), and not of the
- * capacity that was asked for. */
-static void begin_refit(struct adding *a)
-{
-    const struct header *h = a->store->header;
-    if (!a->made || !format_grows(h) || a->design.n != 0 || a->store->file == NULL ||
-        (a->scratch_dir = disk_dir_of(a->store->name)) == NULL)
-        return;
-    const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
-                                        .in_memory = KEPT_IN_MEMORY,
-                                        .scratch_dir = a->scratch_dir,
-                                        .threads = a->keyopt.threads};
-    a->refit = refit_new(h, &a->store->file->status, &a->keyopt.rule, &limits);
-}
-
-/* No refit after a run that stopped early: workers may have put keys that were not added. The
- * number of keys need not show it, because another process may have added as many. */
-static void end_refit(struct adding *a)
-{
-    if (a->refit != NULL && !a->feed.failed && !a->stopped && !sig_caught())
-        refit_apply(a->refit, a->store->name, a->no_sync);
-    refit_free(a->refit);
-    free(a->scratch_dir);
-}
-
-/* A signal is no failure: adding_status tells of it. */
+/* A signal is no failure: adding_end tells of it. */
 static void fail_unless_caught(struct adding *a, const struct err *err)
 {
     if (!sig_caught() && !a->feed.failed) {
@@ -436,25 +429,28 @@ bool adding_run(struct adding *a)
         return false;
     }
     warn_once(a);
-    begin_refit(a);
     feed_keys(a);
     if (!store_add_end(a->store, !a->no_sync, &err))
         fail_unless_caught(a, &err);
     warn_once(a);
-    end_refit(a);
     tally_report(&a->feed.tally);
     return true;
 }
 
-int adding_status(const struct adding *a)
+int adding_end(struct adding *a)
 {
-    if (a->feed.failed)
-        return EXIT_ERROR;
-    return sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
+    bool failed = a->feed.failed;
+    /* No refit after a run that stopped early: workers may have put keys that were not added. The
+     * number of keys need not show it, because another process may have added as many. */
+    if (a->refit != NULL && !failed && !a->stopped && !sig_caught())
+        refit_apply(a->refit, a->store->name, a->no_sync);
+    return failed ? EXIT_ERROR : sig_caught() ? 128 + sig_caught() : EXIT_SELECTED;
 }
 
 void adding_close(struct adding *a)
 {
+    refit_free(a->refit);
+    free(a->scratch_dir);
     sources_close(&a->sources);
     store_close(a->store);
     keyopt_free(&a->keyopt);

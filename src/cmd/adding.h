@@ -10,7 +10,7 @@
  *     adding_make(&it.adding, &err)
  *     if (adding_run(&it.adding))
  *         ...                                      // final messages
- *     status = adding_status(&it.adding);
+ *     status = adding_end(&it.adding);
  *     adding_close(&it.adding);                    // in any case
  *
  * Worker threads split records, hash keys and query the sources. Commits run one at a time: each
@@ -88,7 +88,6 @@ struct adding {
     void *ctx;
     /* The rest is private. */
     const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
-    bool made;           /* the filter, by this process */
     bool stopped;        /* by `print` */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
@@ -110,16 +109,16 @@ bool adding_open(struct adding *a, enum store_mode mode, struct err *err);
 
 /* Makes the filter if it is missing; it is no failure if it exists by then. Call this after all
  * other files are open, because it fixes the key preparation. If another process made it from other
- * options, adopts its key preparation. At its end, adding_run resizes a growing file to fit the
- * keys of this run. */
+ * options, adopts its key preparation. */
 bool adding_make(struct adding *a, struct err *err);
 
 /* Catches signals (sig.h), adds all keys, and reports records without a key. False: it could not
  * begin to add; the reason was printed, unless it was a signal. */
 bool adding_run(struct adding *a);
 
-/* The exit status after a failure, whose message was printed, after a signal, or after success. */
-int adding_status(const struct adding *a);
+/* Resizes a growing file that was made, to fit the keys of this run. Returns the exit status: after
+ * a failure, whose message was printed, after a signal, or after success. */
+int adding_end(struct adding *a);
 
 void adding_close(struct adding *a);
 

@@ -488,9 +488,9 @@ static int dedup(struct dedup *d)
     signal(SIGPIPE, SIG_IGN);
     if (adding_run(&d->adding))
         conclude_dedup(d);
+    int status = adding_end(&d->adding);
     if (d->closed && !d->adding.feed.failed)
         return 128 + SIGPIPE;
-    int status = adding_status(&d->adding);
     bool none = d->quiet && d->n_selected == 0;
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
