@@ -75,9 +75,11 @@ def run(command):
 
 bad = tried = 0
 names = sorted(os.listdir("."))
-for line in options.strip().splitlines():
+for number, line in enumerate(options.strip().splitlines()):
     accepted = 0
-    for value in anything + whole:
+    # The same few functions read the numbers of all options: each number is tried with every second one.
+    values = (anything if os.environ.get("FULL") else anything[number % 2::2]) + whole
+    for value in values:
         command = [value if word == "V" else word for word in line.split()]
         got = run(command)
         lines = got.stderr.decode(errors="replace").splitlines()
@@ -96,9 +98,9 @@ for line in options.strip().splitlines():
             bad += 1
             shown = [word if len(word) < 80 else word[:20] + "..." for word in command]
             print(shown, got.returncode, got.stdout[:200], got.stderr[:400])
-    if not 0 < accepted < len(anything + whole):
+    if not 0 < accepted < len(values):
         bad += 1
-        print(line, "takes", accepted, "of", len(anything + whole))
+        print(line, "takes", accepted, "of", len(values))
 print(tried, "tried,", bad, "of them end as they must not")
 sys.exit(bad != 0)
 PYTHON

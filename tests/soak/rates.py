@@ -75,7 +75,8 @@ class Case:
 
 
 def keys_of(r, n):
-    return "".join("%016x\n" % r.getrandbits(64) for _ in range(n))
+    digits = r.randbytes(8 * n).hex()
+    return "".join(digits[at:at + 16] + "\n" for at in range(0, len(digits), 16))
 
 
 def attack(tap, options):
