@@ -50,9 +50,6 @@ static void report_added(const struct add *a)
 
 static void conclude_add(const struct add *a)
 {
-    const struct add_state *state = &a->adding.store->state;
-    if (state->too_full[0] != '\0' && !state->was_told)
-        say_warning("%s", state->too_full);
     if (a->verbose)
         report_added(a);
 }

@@ -130,7 +130,7 @@ static void warn_if_full(const struct changing *c)
     /* With whole hashes, no lower FPR is possible. */
     if (c->change.op != COUNTS_ADD || p <= writer_warn_fpr(h) || combine_bits(&made, 1) == 64)
         return;
-    writer_warn(h, c->change.path, "current", p, text);
+    writer_warn(h, c->change.path, p, text);
     say_warning("%s", text);
 }
 

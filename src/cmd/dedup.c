@@ -388,7 +388,7 @@ static struct lost own_lost(const struct dedup *d)
     if (counts)
         chain_given(facts.layers.header, &facts.counters, &given, &dropped);
     lost.all = dropped;
-    if (s->state.too_full[0] == '\0')
+    if (!s->state.too_full)
         return lost;
     lost.at_least = true;
     if (!store_census(s, d->adding.keyopt.threads, NULL, &census, &ignored))
@@ -468,15 +468,12 @@ static void conclude_dedup(struct dedup *d)
                                 : "added to",
                     d->adding.path);
     warn_readings(d);
-    /* If the filter is too full, print how many keys were lost to that. */
-    bool too_full = s->state.too_full[0] != '\0';
     struct lost lost = {0};
     char run[NUM_TEXT];
-    if (too_full || d->verbose)
+    if (s->state.too_full || d->verbose)
         lost = count_lost(d);
-    if (too_full)
-        say_warning("%s; new ones probably taken for known: %s", s->state.too_full,
-                    show_lost(run, lost.run, lost.at_least));
+    if (s->state.too_full && !d->verbose && !d->adding.feed.failed)
+        say_note("new ones probably taken for known: %s", show_lost(run, lost.run, lost.at_least));
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)

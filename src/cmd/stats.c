@@ -62,16 +62,12 @@ static enum report_source by_design(const struct header *h)
     return (h->compat & COMPAT_ASSUMED) != 0 ? ASSUMED : RECORDED;
 }
 
-static const char *health_name(enum filter_health health)
+/* A process that was killed while it was writing leaves nothing to repair. */
+static const char *state_name(const struct figures *f)
 {
-    switch (health) {
-    case FILTER_CLEAN:
-        return "clean";
-    case FILTER_WRITING:
-        return "writing";
-    default:
-        return "dirty";
-    }
+    return f->health == FILTER_CLEAN         ? "clean"
+           : f->header->state == STATE_DIRTY ? "dirty"
+                                             : "writing";
 }
 
 static void add_reading(struct report *r, const struct figures *f)
@@ -108,7 +104,7 @@ static void add_file(struct report *r, const struct figures *f)
     for (unsigned i = 0; i < f->n_facts; i++)
         report_string(r, f->fact[i].name, f->fact[i].name, RECORDED, f->fact[i].value);
     add_reading(r, f);
-    report_string(r, "state", "state", EXACT, health_name(f->health));
+    report_string(r, "state", "state", EXACT, state_name(f));
     report_uint(r, "epoch", "epoch", FORM_COUNT, known(f->is_file && h->epoch != 0, RECORDED),
                 h->epoch);
     report_uint(r, "created", "created", FORM_TIME, known(h->created != 0, RECORDED), h->created);

@@ -157,7 +157,7 @@ static bool warn(struct redis *r, struct err *err)
     double fpr = redis_fpr(r);
     r->warned = fpr > limit;
     if (r->warned)
-        writer_warn(&r->header, r->store.name, "current", fpr, r->store.state.warning);
+        writer_warn(&r->header, r->store.name, fpr, r->store.state.warning);
     return true;
 }
 

@@ -125,7 +125,7 @@ static void begin_layer(struct writer *w)
     memcpy(w->id, h->id, sizeof w->id);
     w->layer = chain_newest(h);
     w->generation = newest(w)->generation;
-    w->warned_fpr = 0;
+    w->out->too_full = false;
     for (unsigned i = 0; i < h->n_layers; i++)
         absent *= i == w->layer || h->layers[i].is_void ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
@@ -188,40 +188,32 @@ double writer_warn_fpr(const struct header *h)
     return ((h->compat & COMPAT_ASSUMED) != 0 ? 2 : 1.01) * layers_design_fpr(h);
 }
 
-void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
-                 char text[WRITER_WARNING])
+void writer_warn(const struct header *h, const char *name, double fpr, char text[WRITER_WARNING])
 {
     char now[NUM_TEXT], design[NUM_TEXT];
     num_show_fpr(now, fpr);
     if ((h->compat & COMPAT_ASSUMED) != 0)
         snprintf(text, WRITER_WARNING,
-                 "'%.300s' is more than half full: its %s false-positive rate is %s", name, when,
+                 "'%.300s' is more than half full: its current false-positive rate is %s", name,
                  now);
     else
         snprintf(text, WRITER_WARNING,
-                 "'%.300s' is fuller than it was made for: its %s false-positive rate is %s, its "
-                 "design rate %s",
-                 name, when, now, num_show_fpr(design, h->fpr_design));
+                 "'%.300s' is fuller than it was made for: its current false-positive rate is %s, "
+                 "its design rate %s",
+                 name, now, num_show_fpr(design, h->fpr_design));
 }
 
-static void warn(struct writer *w, const char *when, char text[WRITER_WARNING])
+static void warn(struct writer *w)
 {
     count_bits(w);
-    if (!is_high(w))
-        return;
-    w->warned_fpr = fpr_at(w, w->n);
-    writer_warn(header_of(w), name_of(w), when, w->warned_fpr, text);
+    w->out->too_full = is_high(w);
+    if (w->out->too_full)
+        writer_warn(header_of(w), name_of(w), fpr_at(w, w->n), w->out->warning);
 }
 
 void writer_conclude(struct writer *w)
 {
-    char before[NUM_TEXT], now[NUM_TEXT];
     settle(w);
-    if (w->warned_fpr == 0)
-        return;
-    num_show_fpr(before, w->warned_fpr);
-    warn(w, "final", w->out->too_full);
-    w->out->was_told = strcmp(before, num_show_fpr(now, w->warned_fpr)) == 0;
 }
 
 /* ---- A piece: keys that go into a layer together, of up to LAYER_BATCH adjacent records, without
@@ -450,8 +442,8 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
         enum add_result result = add_some(w, c, end, err);
         if (result != ADD_OK)
             return result;
-        if (w->warned_fpr == 0 && is_high(w))
-            warn(w, "current", w->out->warning);
+        if (!w->out->too_full && is_high(w))
+            warn(w);
     }
     return ADD_OK;
 }

@@ -40,10 +40,8 @@ struct add_options {
 struct add_state {
     uint64_t n_new;    /* keys added that were not reported present */
     double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
+    bool too_full;     /* the filter is fuller than designed, of which one call warned */
     char warning[512]; /* a warning from the last call; empty: none */
-    /* From store_add_end. */
-    char too_full[512]; /* the filter is fuller than designed: its final FPR; empty: it is not */
-    bool was_told;      /* an earlier warning gave the same rate */
 };
 
 /* Private. */
@@ -60,7 +58,6 @@ struct writer {
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
     double settled_n; /* keys in the layer when state->dropped was last brought up to date ... */
     uint64_t settled, new; /* ... and keys_added; keys of this writer that were new since then */
-    double warned_fpr;     /* of the last warning; 0: none yet */
     uint64_t most; /* keys_added at which an exact layer (chain.h) is full; else UINT64_MAX */
 };
 
@@ -79,10 +76,9 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
 /* When all keys have been added: brings `out` up to date. */
 void writer_conclude(struct writer *w);
 
-/* What is said of a filter whose FPR is above its design's; `when` is "current" or "final". */
+/* What is said of a filter whose FPR is above its design's. */
 enum { WRITER_WARNING = sizeof((struct add_state *)0)->warning };
-void writer_warn(const struct header *h, const char *name, const char *when, double fpr,
-                 char text[WRITER_WARNING]);
+void writer_warn(const struct header *h, const char *name, double fpr, char text[WRITER_WARNING]);
 
 /* Fails with the reason for ADD_FULL. */
 enum add_result writer_refuse(const char *name, double max_fpr, struct err *err);

@@ -89,7 +89,7 @@ spec says" seen import --layout redisson:k=8 -n 1000 -p 0.01 f -o g
     kill -9 "$writer"
     exec {hold}>&-
     wait "$writer" || true
-    [ "$(state f.seen)" = dirty ]
+    [ "$(state f.seen)" = writing ]
     seen verify --repair f.seen
     seen merge f.seen f.seen -o g.seen
     quiet seen export g.seen -o g

@@ -274,7 +274,7 @@ END
             seen import --layout guava - -o g.seen < <(cat foreign - </dev/zero)
     )
     printf junk >>foreign
-    refuses "seen: cannot import 'foreign' as guava: 4 bytes follow its bits" \
+    refuses "seen: cannot import 'foreign' as guava: 4 bytes follow its bits: 'head -c $(($(size foreign) - 4))' drops them" \
         seen import --layout guava foreign -o g.seen
 }
 
