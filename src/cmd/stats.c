@@ -16,6 +16,7 @@
 #include "keys/encode.h"
 #include "keys/prep.h"
 #include "file/chain.h"
+#include "file/session.h"
 #include "store/store.h"
 
 struct stats {
@@ -65,9 +66,10 @@ static enum report_source by_design(const struct header *h)
 /* A process that was killed while it was writing leaves nothing to repair. */
 static const char *state_name(const struct figures *f)
 {
-    return f->health == FILTER_CLEAN         ? "clean"
-           : f->header->state == STATE_DIRTY ? "dirty"
-                                             : "writing";
+    if (f->health == FILTER_CLEAN)
+        return "clean";
+    bool lost = f->health == FILTER_DIRTY && f->damaged > 0;
+    return lost || (f->is_file && session_is_dirty(f->store->file)) ? "dirty" : "writing";
 }
 
 static void add_reading(struct report *r, const struct figures *f)

@@ -4,6 +4,7 @@
 #include "base/say.h"
 #include "file/chain.h"
 #include "file/filter.h"
+#include "file/session.h"
 
 static void slot_damaged(const char *name)
 {
@@ -26,7 +27,7 @@ void warn_slot(const struct store *s)
 void warn_unclean(const struct store *s)
 {
     warn_slot(s);
-    if (s->header->state == STATE_DIRTY)
+    if (s->header->state == STATE_DIRTY || (s->file != NULL && session_is_dirty(s->file)))
         dirty(s->name);
 }
 

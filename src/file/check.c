@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "file/format.h"
+#include "file/session.h"
 
 __attribute__((format(printf, 3, 4))) static void note(struct check *c, uint64_t offset,
                                                        const char *fmt, ...)
@@ -131,7 +132,7 @@ static void check_once(struct check *c)
         check_layers(c);
     if (c->health == FILTER_CLEAN && c->n == 0)
         check_counters(c);
-    bool is_dirty = c->file.header.state == STATE_DIRTY;
+    bool is_dirty = session_is_dirty(&c->file);
     c->repairable = c->n == c->n_pages && (is_dirty || (c->n > 0 && c->health == FILTER_DIRTY));
 }
 

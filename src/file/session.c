@@ -307,10 +307,15 @@ static bool recover_if_left(struct session *s, unsigned threads, bool *others, s
     return *others || f->header.state != STATE_WRITING || recover(s, threads, err);
 }
 
+bool session_is_dirty(const struct filter *f)
+{
+    return f->header.state == STATE_DIRTY ||
+           (f->header.state == STATE_WRITING && sync_has_failed(f));
+}
+
 static bool check_not_dirty(const struct filter *f, struct err *err)
 {
-    bool fails = f->header.state == STATE_WRITING && sync_has_failed(f);
-    return (f->header.state != STATE_DIRTY && !fails) ||
+    return !session_is_dirty(f) ||
            fail(err,
                 "'%s' is dirty since a crash of the machine or a failed sync: 'seen verify "
                 "--repair' makes a sound file of it",

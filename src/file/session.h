@@ -122,4 +122,7 @@ bool session_sync(struct session *s, struct err *err);
  * this fails. */
 bool session_end(struct session *s, bool sync, struct err *err);
 
+/* Is a repair needed before the next session, as the file says? */
+bool session_is_dirty(const struct filter *f);
+
 #endif

@@ -101,8 +101,12 @@ end()
         one_line "seen: cannot sync 'g.seen': Input/output error"
         [ "$(seen query -c g.seen <(seq 500))" = 500 ]
         case $(state g.seen) in
-            clean | writing) seen verify g.seen ;;
-            dirty) seen verify --repair g.seen ;;
+            clean) seen verify g.seen ;;
+            dirty)
+                run -2 seen verify g.seen
+                run -2 seen add g.seen -k x
+                seen verify --repair g.seen
+                ;;
             *) false ;;
         esac
         [ "$(seen query -c g.seen <(seq 500))" = 500 ]
