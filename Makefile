@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # seen: build, test, install. `make help` lists the targets.
 #
 # Variables for the caller: CC, CFLAGS, CPPFLAGS, LDFLAGS (appended, so they win), PREFIX, DESTDIR,

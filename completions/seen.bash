@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # bash completion for seen. Commands, operands and options are asked of the program itself.
 
 _seen_files()

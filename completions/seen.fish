@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # fish completion for seen. Commands, operands and options are asked of the program itself.
 
 complete -c seen -f

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The program: finds the command and runs it, handles help and version, and makes sure that
  * standard output was written.
  */

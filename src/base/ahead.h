@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Prefetching: tells the CPU which memory will be read soon.
  *
  * gcc removes calls of functions that only prefetch, unless they are forced inline: declare such

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bit sets: 64 bits to a word, low bit first. */
 #ifndef BASE_BITS_H
 #define BASE_BITS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Loads and stores of little-endian (and a few big-endian) numbers, whatever the machine's byte
  * order and alignment. */
 #ifndef BASE_BYTES_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Files on disk: complete reads and writes, scratch files, free space; and files mapped for
  * reading. `name` names the file in messages.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Reasons for failure. Modules below the commands never print. A function that can fail takes a
  * `struct err *`. On failure it returns false and stores one sentence without a full stop, fit to
  * follow "seen: ". The caller prints it (say.h), extends it, or drops it.

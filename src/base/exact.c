@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/exact.h"
 
 #include <math.h>

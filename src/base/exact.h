@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Arithmetic with the same result to the last bit on every machine. The functions of doubles, on
  * which sizes of filters depend, use + - * / and sqrt only; the build forbids fused multiply-add.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Writes JSON to a stdio stream, each value on one line. Strings are escaped; bytes that are not
  * UTF-8 become U+FFFD. Numbers have all digits that a double needs. Commas are added where needed.
  * Begin with `struct json j = {.out = stdout};`. Errors stay in the stream, for ferror.

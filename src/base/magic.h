@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The first bytes of a filter file, and of files that are taken for one.
  */
 #ifndef BASE_MAGIC_H

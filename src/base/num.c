@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/num.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Parses and formats numbers for people. Parsing is strict: the whole string must be a number in
  * range, as in the C locale; else the function returns false.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Records for standard output: a buffer that a worker fills, and functions that write it. Also
  * checks that standard output does not go into a file that is in use.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/parallel.h"
 
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Splits a range of integers among threads. */
 #ifndef BASE_PARALLEL_H
 #define BASE_PARALLEL_H

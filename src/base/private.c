@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/private.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * For processes that handle secrets.
  */
 #ifndef BASE_PRIVATE_H

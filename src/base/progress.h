@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A progress line on stderr for work that takes longer than a second. Shown only on a terminal or
  * on request; redrawn at most four times a second; erased at the end. If records are typed or
  * printed at a terminal meanwhile, a redrawn line would disturb them: then the line is not shown,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/ram.h"
 
 #include <limits.h>

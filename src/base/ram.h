@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * How much memory this process may use.
  *
  *     uint64_t limit = ram_limit();

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Messages to people: one line on stderr that begins with "seen: ", written in one piece, with
  * control characters made visible. Only commands print messages; everything below them uses err.h.
  */

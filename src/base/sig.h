@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Orderly shutdown on signals. After sig_catch(), SIGINT, SIGTERM and SIGHUP only set a flag; long
  * work checks it between steps. Another signal, a second or more later, ends the process. A system
  * call that blocks in the thread that gets the signal fails with EINTR. A signal that was ignored

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "base/typing.h"
 
 #include <string.h>

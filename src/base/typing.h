@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Finds the word that a mistyped word was probably meant to be.
  *
  *     struct typing t = typing_begin(given, len);

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Variants of inner loops: one for each instruction set that pays off. The best variant that this
  * CPU can run is used. A module keeps a variant's functions in a struct that begins with a struct
  * variant, and lists the variants in a table:

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Makes untrusted text, such as file names, safe for a terminal, which obeys control characters.
  * Control characters and bytes that are not UTF-8 become escapes such as \n and \x1b. utf8_len
  * recognizes UTF-8.

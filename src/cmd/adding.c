@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/adding.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The adder: opens or makes FILTER, reads keys and adds those that are not known yet. add prints no
  * records, dedup those of new keys.
  *

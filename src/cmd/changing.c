@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/changing.h"
 
 #include <inttypes.h>

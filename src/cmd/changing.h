@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Reads a batch of keys and applies it to a counted set (write/change.h), for add and remove.
  *
  *     struct changing c = CHANGING_DEFAULT;

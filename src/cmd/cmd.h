@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The commands. Each is a file src/cmd/NAME.c with one `struct command`, listed in seen.c.
  */
 #ifndef CMD_CMD_H

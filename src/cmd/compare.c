@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen compare: how many keys two filters share. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen create: checks options, reads keys, and reports on the filter. filter_build.h makes the
  * filter from the keys. */
 #include <errno.h>

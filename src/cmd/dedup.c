@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen dedup: adds new keys to the filter (adding.h), then prints their records. */
 #include <errno.h>
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen export: writes a filter in the format of another program, to files or to an address. */
 #include <errno.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/feed.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Feeds keys to a command: reads chunks of records from key files, standard input or -k, and calls
  * the command's functions for each: `work` on any thread, which splits and hashes the records, a
  * batch at a time, with feed_next; then `commit` and `finish` in input order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/figures.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What `seen stats` finds out about one filter, from its header, its pages and its bits.
  *
  *     struct figures f;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen import: makes a filter file from a filter of another program, in files or at an address. */
 #include <errno.h>
 #include <fcntl.h>

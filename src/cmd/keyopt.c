@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/keyopt.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Options for where keys come from and how they are cut from records. feed.h then reads the keys.
  *
  *     {"Keys", keyopt_opts, offsetof(struct it, keyopt), keyopt_take},   // a group of options

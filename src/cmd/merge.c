@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen merge: the union, intersection or difference of filters. */
 #include <math.h>
 #include <stdbool.h>

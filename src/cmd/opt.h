@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Options. Each command has one table; parsing (getopt_long), --help and the list for completions
  * are all made from it. Most options name the member of the command's struct that takes the value.
  *

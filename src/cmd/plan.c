@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen plan: what a filter would cost. */
 #include "cmd/plan.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What `seen plan` prints, and `seen create --dry-run` too: a table of kinds of filters, and one of
  * other programs' layouts.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/redisopt.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The options for filters in Redis. They are errors where no filter is in Redis.
  *
  *     {"Filters in Redis", redisopt_write, offsetof(struct it, open), redisopt_take}

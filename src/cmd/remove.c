@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen remove: takes keys out of a filter that counts them. */
 #include "base/say.h"
 #include "cmd/changing.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What a command prints about filters: a list of rows. A row is one fact: its label in text, its
  * key in JSON, the form of its value, the source of the value, and the value. A command lists its
  * rows once, in the order of the output; then one of three printers prints them: as aligned text,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen rotate: a filter with generations forgets the oldest. */
 #include <stdio.h>
 

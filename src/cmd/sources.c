@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "cmd/sources.h"
 
 #include <ctype.h>

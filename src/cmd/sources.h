@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Filters that are only queried, and the list of --confirm, which decides about the keys that they
  * report present: FILTER and --also of `query`, --also of `dedup`.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* seen stats: what is in a filter, how full it is, and its false-positive rate. figures.h reads the
  * filter; here its figures become the rows of a report. */
 #include <inttypes.h>

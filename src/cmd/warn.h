@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Warnings about a filter that a command opens. */
 #ifndef CMD_WARN_H
 #define CMD_WARN_H

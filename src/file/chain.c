@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/chain.h"
 
 #include <inttypes.h>

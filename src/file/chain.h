@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Layer lists of growing filters and rings: decides which layer comes next. This module works on
  * headers only; advance.h changes the file. New keys always go into the newest layer.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/check.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Checks a whole filter file for damage, for `seen verify`.
  *
  *     struct check c;

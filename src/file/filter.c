@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/filter.h"
 
 #include <errno.h>

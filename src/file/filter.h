@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * An open, mapped filter file: reads its header, queries keys, checks pages, counts bits.
  *
  *     struct filter f;

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The header of a filter file, in bytes and as a struct. man/seen.5 describes every byte; this
  * module implements that page. Decoding is a pure function of a buffer and trusts nothing.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/header.h"
 
 #include <math.h>

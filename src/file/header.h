@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Makes the headers of all new filters: from a design (the options of `seen create`) and the number
  * of distinct keys, or from another filter's header, for the same keys.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/layers.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Queries all layers of a filter, in a file or in memory, and takes a census of their bits. The
  * header describes the layers; their offsets in a file are not used here.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/lock.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The locks of a file: bytes far beyond any file's end (port/port.h). The kernel releases them when
  * the process ends. session.h describes when the two of a filter are held.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/newfile.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A file that appears under its name complete, or not at all.
  *
  *     struct newfile nf;

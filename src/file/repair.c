@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "file/repair.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Repairs a filter file, for `seen verify --repair`.
  *
  *     struct repair r = {.path = path, .threads = threads};

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Secrets. A secret is a file of 32 random bytes. The keys of a filter with a secret are hashed by
  * SipHash-2-4 with a key derived from it. The filter's header has a mark, which identifies the
  * secret and reveals nothing about it. man/seen.5 has the derivations; all are BLAKE2b, computed by

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Two bytes serve as locks. Every writer holds LOCK_SESSION shared for its whole life. The writer
  * that is changing the file, header and session page included, holds LOCK_TURN. Writers join and
  * leave under the turn lock, so two last writers cannot each leave the cleaning to the other. An

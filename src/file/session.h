@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Writing to a filter file in place, beside any number of other writers and readers.
  *
  *     struct session s;

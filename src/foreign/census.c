@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Estimates from the bits of a classic Bloom filter, and its table of bits. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Classic Bloom filters: checks, queries, insertion. */
 #include "foreign/classic.h"
 

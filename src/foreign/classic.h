@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Classic Bloom filters: a key has k positions in one array of m bits, and is in the filter if the
  * bits at all its positions are set. Most layouts of other programs belong to this family. They
  * differ in the hash function, in the rule from hash to positions (layout->positions) and in the

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * DCSO's bloom. A file has a header of 48 bytes, all little-endian; then the bits in words of 64,
  * bit x at place x mod 64 of word x / 64; then bytes of user data, which the layer keeps after its
  * bits. The header:

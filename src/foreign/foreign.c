@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "foreign/foreign.h"
 
 #include <math.h>

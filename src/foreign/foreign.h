@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Converts filters of other programs (kind/layout.h) to filter files and back.
  *
  *     struct layout_filter filter;

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Guava's BloomFilter. A file has a byte for the strategy, a byte for k, the number of words in
  * four bytes, then the words of 64 bits, all big-endian. m is always 64 times the number of words.
  * The file does not state capacity, FPR or funnel.

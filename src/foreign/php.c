@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The Bloom filter of a PHP class that uses Redis bitmaps. The class has a list of hash functions,
  * each of which gives a key one position of 32 bits, so m is always 2^32. The list is not stored:
  * only the PHP program knows it.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A filter of RedisBloom is two files. NAME.header is the first reply of BF.SCANDUMP; NAME.data is
  * all later replies, joined. The header has a part for the chain and one for each link, packed and
  * little-endian. The data file has the bits of the links, one link after the other, bit x at place

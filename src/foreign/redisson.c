@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Redisson's RBloomFilter. The bits are a bitmap in Redis. A Redis hash beside it, the
  * configuration, has m and k, and the capacity and the FPR from which Redisson computed them. A
  * program that opens the filter gives its own capacity and FPR, and finds no keys unless these give

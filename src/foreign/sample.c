@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The FPR of filters in which the positions of a key depend on each other. */
 #include <math.h>
 #include <stdatomic.h>

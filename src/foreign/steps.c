@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* How often the positions of a key coincide where they follow from two hashes. */
 #include <math.h>
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/batch.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * From records to hashed keys, a batch at a time. The records of a chunk are split, prepared (CR,
  * field, trim, fold, hex, digest, encoding; in that order) and hashed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/confirm.h"
 
 #include <fcntl.h>

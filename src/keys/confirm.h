@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A list of keys, sorted as by `LC_ALL=C sort`, in which a binary search confirms the keys that a
  * filter reports present.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/content.h"
 
 #include <stdint.h>

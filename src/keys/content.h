@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Recognises by its first bytes what is not a list of keys: a filter, an archive, data compressed
  * by another program than gzip, a database. Read as keys, it would give a meaningless filter.
  *

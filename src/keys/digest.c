@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/digest.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Digests: if keys are secrets, such as passwords, a filter can hash their digests instead. Lists
  * of secrets are often published as digests in hexadecimal; a filter made of such a list is the
  * same as one made of the secrets themselves.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Encodings: the bytes that another program hashes for a key. The input is text; the program may
  * hash its UTF-16 form, a number in eight bytes, or the output of its serializer.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/gzip.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Inflates a gzip stream, member after member.
  *
  *     struct gzip g;

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Hash functions for keys. A filter names its function in its header. The function gives a key one
  * or several 64-bit values, its lanes; everything else is derived from these.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/hash_foreign.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The hash functions of other programs' filters. To add one: write a function that hashes one key,
  * HASH_EACH and a struct hash_fn in hash_foreign.c, and add it to the list in hash.c.
  */

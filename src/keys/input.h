@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Input: key files and streams, in chunks of whole records. This module keeps the list of files,
  * opens them and hands out chunks; stream.h and gzip.h read those that are not plain files.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Collects the hashes of keys for a filter. Many threads put hashes, in any order. The hashes with
  * the same top KEYSET_BITS bits are a partition. Partitions are kept in memory; when memory is
  * full, they go to scratch files. Then they can be visited any number of times, also after a

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The parts of a keyset. keyset.c collects hashes in memory and spills them to scratch files when
  * memory is full. keyset_visit.c visits them. Private to these files.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Visits the hashes of a keyset, partition by partition. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * How a filter's keys are prepared: 32 bits in its header, which hold four flags and the numbers
  * of an encoding (encode.h) and of a digest (digest.h). A key is trimmed, folded, decoded from
  * hexadecimal, digested and encoded, in that order; then it is hashed. With a digest there is

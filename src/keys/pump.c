@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/pump.h"
 
 #include <pthread.h>

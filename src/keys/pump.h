@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The engine. Chunks of an input go through `work` on all threads at once. Their results go through
  * `commit` one at a time, in input order. Then they go through `finish`, if set, also one at a time
  * in input order, while the next chunk is committed.

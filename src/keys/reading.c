@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/reading.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * How keys were cut from records when a filter was made: whole records or fields of them, and what
  * ends records and fields. A filter's header has it, so that a run that reads its keys in another
  * way, and so finds none, can be told. It is advice: it may be unknown, and keys of one set may

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/sort.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sorts hashes, and removes repeats. `width`, 0 to 64: all hashes agree in bit `width` and above.
  */
 #ifndef KEYS_SORT_H

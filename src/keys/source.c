@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/source.h"
 
 #include <errno.h>

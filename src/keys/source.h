@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What the readers of input (input.c, stream.h, gzip.h) share. A source is one open file: waiting
  * for bytes, counting them, messages. A chunk is what is read from it: whole records, in a buffer
  * of its own or in a mapped file.

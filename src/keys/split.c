@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/split.h"
 
 #include <stdint.h>

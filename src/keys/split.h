@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Finds where records begin: after each terminator in a buffer, a vector at a time.
  */
 #ifndef KEYS_SPLIT_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * split() for one instruction set. split.c includes this once for each variant, with these macros:
  *
  *     SPLIT           the function's name

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/stream.h"
 
 #include <fcntl.h>

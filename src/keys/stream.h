@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A pipe, a terminal, a device, or gzip data: read sequentially, by one thread at a time.
  *
  *     struct stream s;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/survey.h"
 
 #include <math.h>

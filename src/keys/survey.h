@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Estimates the numbers of records and of distinct keys in an input from samples, before it is
  * read.
  *

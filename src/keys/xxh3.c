@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "keys/xxh3.h"
 
 #include "base/variant.h"

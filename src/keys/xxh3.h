@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * XXH3 (xxHash 0.8, XXH3_64bits_withSeed), compiled for several instruction sets. It is the default
  * hash function of keys, and the checksum of headers and pages.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XXH3 with AVX2. BMI2 is off: gcc would use its multiplication, which costs a twentieth. */
 #include "base/variant.h"
 

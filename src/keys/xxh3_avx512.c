@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XXH3 with AVX-512. BMI2 is off, for the reason given in xxh3_avx2.c. */
 #include "base/variant.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * XXH3 for one instruction set. Included by xxh3_*.c, which select the instruction set and define
  *
  *     XXH3_VARIANT    the name of the struct xxh3_variant that is made here

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* XXH3 for the CPU that the program is compiled for. */
 #define XXH3_VARIANT   xxh3_plain
 #define XXH3_NAME      "plain"

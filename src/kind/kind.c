@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/kind.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Layers and their kinds. A filter is a header and one or more layers. A key is in the filter if it
  * is in any layer. Only the layer's kind knows the format of its bytes. What all kinds do, check,
  * query and measure a layer, are members of struct kind:

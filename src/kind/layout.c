@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/layout.h"
 
 #include <inttypes.h>

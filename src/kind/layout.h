@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Layouts: the filter formats of other programs. A layout is a kind (kind.h) with a struct layout.
  * In a filter file of seen, its layer is like any other. This header is for import and export: it
  * parses the name of a layout, and sizes, reads and writes filters as the other program does.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/overlap.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The overlap of two sets of keys: union, intersection, Jaccard index and containment, with 95 %
  * intervals.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/table.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Layers that are tables of bits: the union of two layers is the or of their bits, their
  * intersection the and. Where a layer is q times as long as another, it folds: the or of each q
  * units that follow each other is one unit of the shorter layer.

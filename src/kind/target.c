@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/target.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Writes a layer into a new file. Kinds write their layers through this module; so do commands that
  * copy a layer from one file to another.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Systems but Linux: macOS has most from the BSDs, and darwin.c the rest. */
 #undef _XOPEN_SOURCE /* FreeBSD shows all without it */
 #define _BSD_SOURCE

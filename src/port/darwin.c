@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* macOS, where it is no BSD. */
 #include "port/port.h"
 

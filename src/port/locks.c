@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Locks of open files, which Linux and macOS have. Elsewhere they are made of POSIX locks, which
  * belong to the process, and which close() of any descriptor of the file gives up. So this process
  * keeps a list of what its descriptors have locked. The process holds the strictest lock that one

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What all systems have, though POSIX has not. */
 #undef _XOPEN_SOURCE /* FreeBSD shows all without it */
 #define _BSD_SOURCE

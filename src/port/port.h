@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What differs between systems, in words of our own. All else in src is POSIX and C11; the compiler
  * is told so, and these files alone ask for more: linux.c, darwin.c (macOS), and bsd.c for all
  * others, which makes do with POSIX where it does not know the system. locks.c has the locks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/cluster.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Runs commands on one Redis server or on the nodes of a Redis Cluster. Both are used in the same
  * way. Redirections are followed; after a temporary error, commands are sent again.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/conn.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A connection to one Redis server. Commands are queued, then sent while replies are read, on any
  * number of connections at once. hiredis connects and parses.
  *

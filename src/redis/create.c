@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Makes filters that do not exist yet.
  *
  * A key is made under a temporary name and then renamed if its name is free, all in one

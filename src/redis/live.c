@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/place.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/messages.h"
 
 #include <stdalign.h>

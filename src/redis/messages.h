@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What a Redis server is sent, and what it answers: slots, requests and replies.
  *
  * A batch of commands to a Redis server, encoded as they are sent (RESP: arrays of bulk strings).

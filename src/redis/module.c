@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/module.h"
 
 #include <stdio.h>

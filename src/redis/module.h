@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Private to this folder: filters of the Bloom module of a Redis server (RedisBloom), in layouts
  * with layout->reserve. The module hashes the keys and grows the filter; it is sent the keys
  * themselves.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/password.h"
 
 #include <fcntl.h>

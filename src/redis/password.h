@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The password for a Redis server. It is never taken from the command line, which other users can
  * see.
  */

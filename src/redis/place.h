@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Private to this folder: the filter in Redis that an address names, and the commands that several
  * files of this folder send.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Filters in Redis: bitmaps in other programs' layouts. The address (redis/uri.h) names the layout.
  * Commands use them through store.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/redis.h"
 
 /* Without hiredis, the functions are not built. */

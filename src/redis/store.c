@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A filter in Redis as a store (store/store.h). */
 #include <stdio.h>
 #include <stdlib.h>

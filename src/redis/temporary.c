@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/temporary.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Private to this folder: a temporary key, in the slot of another key. It later replaces that key,
  * or its bits are united with that key.
  *

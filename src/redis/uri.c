@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "redis/uri.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The address of a value in Redis, given instead of a file name:
  *
  *     redis://[USER@]HOST[:PORT]/KEY[?layout=SPEC&db=N&shards=S]

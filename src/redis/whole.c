@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whole filters from and to Redis. */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The store (store.h) for a filter in a file or in memory (filter.h). Keys are added in a session
  * (session.h), in a file beside other writers.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A filter, wherever it lives: in a file, in memory or in Redis (redis.h).
  * Callers see no mappings or pages. A call takes any number of keys.
  *

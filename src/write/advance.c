@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/advance.h"
 
 #include <errno.h>

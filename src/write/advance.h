@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Gives a filter its next layer, with the session's lock held, and rotates rings. chain.h decides
  * which layer comes next.
  *

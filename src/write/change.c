@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/change.h"
 
 #include <errno.h>

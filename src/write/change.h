@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Adds a batch of keys to a counting filter, or removes it: all keys or none. A new file replaces
  * the old one. Readers are not disturbed, and a crash leaves either the old file or the new one.
  *

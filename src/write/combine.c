@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/combine.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Makes a counted set (kind_counts) from others: the union, difference etc. of their keys, or a
  * copy of one set with narrower fingerprints.
  *

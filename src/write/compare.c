@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/compare.h"
 
 #include "kind/table.h"

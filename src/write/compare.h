@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Counts the keys that two filters share.
  *
  *     struct compared result;

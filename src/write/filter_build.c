@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/filter_build.h"
 
 #include <math.h>

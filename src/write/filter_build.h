@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Builds a new filter file from an unknown number of keys.
  *
  *     struct filter_build b = {.design = &design, .rule = &rule, .file = &file, ...};

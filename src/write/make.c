@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/make.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Makes a filter file: the frame of every command that does so. For files that are made from other
  * filters, also the plans by which layers follow from layers.
  *

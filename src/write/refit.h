@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Rebuilds a growing filter at the end of the run that made it. The number of keys was unknown, so
  * the file began with a small layer. The run keeps all its keys beside the filter, and at the end
  * replaces the file by one with a single layer of the right size.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "write/writer.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Adding keys to the layers of a filter, in a file shared with other writers or in memory: the
  * turns of a session (file/session.h), the limits of the false-positive rate, and the next layer
  * when one is full (advance.h). It tells which of the keys were new. Stores call it; commands use

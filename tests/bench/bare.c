@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * bare: reads its standard input into one buffer until it ends, and does nothing else. What reads a
  * pipe cannot be faster: as seen does, it has the pipe made as large as Linux lets everybody have
  * it.

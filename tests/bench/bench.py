@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Times seen beside the tools that do the same jobs today. Run it with `make bench`.
 
     bench.py BUILD          (BUILD/seen is measured; data and results go to BUILD/bench)

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * clock FILE COMMAND [ARG]...: runs the command and writes to FILE its wall time in seconds, the
  * peak memory in bytes of the largest of its processes, and the CPU time of them all in seconds.
  * Exits with the command's status.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Draws curves as SVG: what sizes.py and growth.py share."""
 import math
 from collections import namedtuple

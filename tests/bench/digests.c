@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * digests N [COUNT]: a list of N digests of 20 bytes as stolen passwords are published, always
  * the same one, on stdout: HEX:COUNT, sorted, all distinct, 43 or 44 bytes a line. With COUNT: as
  * many digests to look up there, random ones, each in the list by the toss of a coin.

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * gen KIND FIRST COUNT [ASK]: benchmark records FIRST, FIRST+1, ... of a kind, always the same
  * ones, all distinct, on stdout.
  *

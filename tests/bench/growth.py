@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Measures what growth costs, and draws it: filters that grow, made by one run of `seen dedup
 --create` from a file or from a pipe, beside those that are made for the number of keys.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Speeds by version: a line of JSON for each run of bench.py that is to be kept, and the table of
 seen-performance(7) that is made from them. `make bench BENCH_PAGE=1` adds to history.jsonl.
 

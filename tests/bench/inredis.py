@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Filters that live in Redis, beside what other clients of Redis do: a part of bench.py.
 
 A server on a Unix socket, and a cluster of three masters and three replicas, from tests/lib/redis.bash.

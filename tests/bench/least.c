@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * least FILE FILTER: the least CPU time, in seconds, that jobs on the records of FILE can take with
  * a Bloom filter of the size of FILTER, by loops that do nothing else. Prints a stage a line, each
  * the middle of three:

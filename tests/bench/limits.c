@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * limits FILE [FILTER BITS]: what memory allows on this machine, in nanoseconds of CPU time, by
  * loops that do nothing else: to look at each byte of a file that is in the page cache, to fetch
  * lines of memory from random places, to touch fresh memory, and to read what queries of FILTER

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """What README.md, seen-performance(7) and speed.svg say of speed, made from one run of bench.py.
 
     page.py RESULTS     keeps what they need of a results.json in figures.json, and writes them anew

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A list of stolen passwords, from its digests to answers: a part of bench.py.
 
 The large list, of BENCH_DIGESTS digests, is generated while the filter is made and is never stored.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Where the time of seen goes: CPU nanoseconds a record by stage, of plain commands with one
 thread. Run it with `make profile`; needs perf (Debian: linux-perf).
 

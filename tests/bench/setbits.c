@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * setbits COMMAND KEY COUNT K M [SOCKET BATCH]: what a simple client of Redis sends for COUNT keys
  * of a filter of M bits: K commands SETBIT or GETBIT each, at positions as good as random.
  *

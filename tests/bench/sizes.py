@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Draws bits per key over the false-positive rate: for filters of seen as `seen plan --json` tells
 them, and for two others by their formulas.
 

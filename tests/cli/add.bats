@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen add: keys that it took are there, whoever else is writing and however it ends.
 # tags: threads
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Attacks by who can choose keys, and knows all but the secret: they succeed against the public hash
 # function, in the numbers that seen(7) gives, and against a secret they are at chance.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters that are plain bitmaps in Redis: go-zero's, Redisson's, and those of the PHP class.
 
 load ../lib/helpers

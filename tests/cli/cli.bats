@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What all commands have in common: help, options, numbers, messages, standard streams.
 
 # `run` sets stderr_lines; and single quotes here hold other languages.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Compact filters: create --compact, and what the other commands make of them.
 # tags: threads
 

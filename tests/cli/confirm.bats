@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # --confirm: a prepared key is looked for in the list, whatever way it came.
 # tags: threads
 

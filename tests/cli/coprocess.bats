@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # query --annotate as a coprocess: it answers every question, and takes up filters that are replaced.
 # tags: threads
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Counted sets: making them, and asking for counts.
 # tags: threads
 

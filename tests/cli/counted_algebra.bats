@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Counted sets: merge, compare, and other filters made from them.
 
 # Single quotes here hold other languages.

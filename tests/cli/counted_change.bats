@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Counted sets that change: add and remove, in batches that are applied as a whole or not at all.
 # tags: seeded
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen create: the file appears complete or not at all, and is the same however it came to be.
 # tags: threads
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters that create makes for other programs; and what plan says of them. layouts.bats holds their
 # bytes against files of these programs.
 

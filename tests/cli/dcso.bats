@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # DCSO's bloom: joining filters as the program does. test_dcso.c has the rest.
 
 load ../lib/helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # dedup: what is new, once, in order; by one process and by many.
 # tags: threads
 

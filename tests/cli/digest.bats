@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # --digest and --input-digests: filters of passwords, by their digests.
 
 load ../lib/helpers

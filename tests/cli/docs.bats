@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Help, manual pages and completions say the same, and what they say works.
 # tags: repeating slow
 

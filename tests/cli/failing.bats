@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # System calls that fail while a filter is being written, and the order in which it reaches the disk.
 
 load ../lib/helpers

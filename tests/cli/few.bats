@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Few keys: nothing is set up that they do not need. A program that asks for one key waits for the
 # start of the process, not for threads, tables and buffers.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Files that someone forged: any field or page has any value, and the checksums are right.
 # tags: seeded
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Passwords that a filter was asked about are not left in memory.
 # tags: seeded
 

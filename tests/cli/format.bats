@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The file format as users meet it: what the manual says, damage, truncation, newer versions.
 
 load ../lib/helpers

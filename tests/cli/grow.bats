@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters that grow, filters that are folded, and several filters asked at once.
 # shellcheck disable=SC2002,SC2094 # a pipe is something else than a file; input is compared with output
 # tags: slow

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # --header: the first records of a file that are no keys.
 
 load ../lib/helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The rates and numbers that stats prints, against what is found by asking.
 #
 # Keys are words that name their set and number, spread by the hash; nothing is left to chance, so a run

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Where keys come from and how they are cut from records: for create, add and query alike.
 
 load ../lib/helpers

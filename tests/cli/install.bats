@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Installing into a place, and taking everything out again.
 # tags: repeating
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters of other programs' layouts under the commands that all filters have: stats, merge, verify,
 # add, dedup and the others.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters of other programs, held against the files in tests/vectors, which those programs wrote.
 # `make interop` runs the programs themselves.
 # tags: slow

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Limits: every number that an option takes, at its ends and beyond; and that what a refusal names
 # is accepted.
 # tags: repeating

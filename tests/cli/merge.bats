@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen merge: what it makes is what would have been made of all keys at once, or it is refused.
 # tags: threads
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Random records and options, compared with a model in Python.
 # tags: repeating seeded
 

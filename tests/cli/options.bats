@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 load ../lib/helpers
 
 # Every option of every command, where it can have an effect, where it repeats what is in force,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 load ../lib/helpers
 # tags: repeating
 

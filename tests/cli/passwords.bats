@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The recipes of seen-passwords(7) do what they say.
 
 # Single quotes here hold other languages.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen plan: sizes and costs; and that create keeps to them.
 
 # `run` sets stderr_lines.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What users build on: no key that was acknowledged is ever lost, damage is never taken for an answer,
 # readers do not wait, and a replaced file is the old one or the new one.
 # tags: repeating

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen query: what grep -Fx would print, in order and byte for byte.
 # tags: threads
 

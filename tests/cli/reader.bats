@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen(5) is enough: a reader written from that page alone agrees with the program.
 # tags: repeating slow
 

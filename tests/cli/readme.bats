@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The README is true: its examples print what it says, and its links lead somewhere.
 # tags: repeating
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # The recipes of seen(7) for other programs do what they say.
 # tags: repeating slow
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters that live in Redis, on real servers.
 # tags: threads
 

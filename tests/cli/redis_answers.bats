@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Answers of Redis that no server should give: redis_answers.py.
 
 load ../lib/helpers

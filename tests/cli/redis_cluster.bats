@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters in a Redis Cluster of three masters and three replicas, whose slots are moved and one of
 # whose masters is killed while keys are added. All tests share the cluster.
 # tags: slow

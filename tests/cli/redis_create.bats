@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters in Redis that are made by --create, and filters of several shards.
 # tags: slow
 

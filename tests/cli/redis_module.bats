@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters of the Bloom module of a Redis server; bloom.bash says on which.
 
 load ../lib/helpers

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters in Redis that are deleted or replaced in mid-run, servers that fall silent or are killed, and
 # connections and clients that end: at chosen commands, by redis_proxy.py.
 # tags: slow

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Chains of RedisBloom: the last link takes keys until it is full to the key, and a killed writer
 # leaves them sound.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # What only root can set up: files of others, and file systems of a few blocks. The other tests are run
 # by an ordinary user, for whom these are skipped (those of file systems only where the kernel does not
 # let users have name spaces); as root: make check TESTS=tests/cli/root.bats

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # Filters with a secret: who has it is answered, who has another one or none is told so, and what
 # needs none works without it.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # A slice of `make soak`, which turns with the commits: signals and errors at system calls, commands beside each other,
 # writers on a file that is replaced, and the intervals that are printed.
 # tags: repeating slow

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen stats: what it prints is there, is true, and is the same in both forms.
 # tags: threads
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
 # seen verify, and what writers that die leave for it.
 # tags: threads
 

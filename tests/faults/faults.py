@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 # tags: slow
 """Faults, injected into each command. Prints TAP.
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Hostile files of other programs: what a layout makes of them. What it accepts must be sound, and
  * must come back as it was, zero bytes at its end excepted.
  */

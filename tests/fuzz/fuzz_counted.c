@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Any bytes as a counted set: the first 32 are the geometry, little-endian, the rest the data. No
  * read leaves the data. What is read as a set is found by queries, with its counts, and encoded
  * again it is read as the same.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes as a file of DCSO's bloom. */
 #include "round.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bitmaps as go-zero's. The first four bytes are the number of bits, less one. */
 #include <inttypes.h>
 

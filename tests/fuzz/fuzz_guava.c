@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Any bytes as a file of Guava's BloomFilter. */
 #include "round.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Any bytes as a key file, compressed or not, from a file and through a pipe: refused as no list of
  * keys, or never more than what is in them, never less unless that is said, no part of a record
  * where they break off. The first byte of the input makes the chunk length and says how it is read.

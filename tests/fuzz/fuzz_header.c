@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Hostile filter files. The input is the beginning of a file. It is opened as it is; and then once
  * more as its author may have meant it: with the checksum that belongs to it, in both slots, and
  * with as many zeroes behind it as its header asks for, so that what is mutated here gets past the

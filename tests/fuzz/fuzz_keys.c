@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Any bytes cut by any rule: the batches must yield what a loop yields that handles one byte after
  * the other. The first six bytes of the input make the rule, the rest are the records.
  */

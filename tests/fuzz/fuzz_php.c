@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Lists of positions of the PHP class, which are read as a plain loop reads them, and come back
  * sorted; and bitmaps. The first byte chooses the functions, and by its lowest bit the form.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Dumps as RedisBloom's. The first byte says how the rest is meant: bit 0, with seed=32; bit 1, the
  * data are as long as the header asks for, filled up with zeroes. Then comes the length of the
  * header in two bytes, the header, the data.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bitmaps as Redisson's. The first four bytes are the number of bits, less one. The next two are
  * the number of positions, less one, in the low 12 bits, and the codec. */
 #include <inttypes.h>

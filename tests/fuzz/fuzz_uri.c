@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Any text as an address in Redis: what is taken keeps its bounds, and means the same when its
  * parts are encoded again; what is refused has a reason.
  */

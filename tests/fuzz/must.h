@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What fuzz targets share: their entry point, and what must be so whatever the input. */
 #ifndef MUST_H
 #define MUST_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * A main() for a fuzz target where there is no libFuzzer: runs it over the files given, and those
  * in directories given; over the target's corpus if there are none. Prints TAP.
  */

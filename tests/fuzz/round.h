@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Hostile files of a layout of one layer: all uses of what is accepted stay inside its data, and
  * what is written of it is read as the same filter, and written the same again.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 import com.google.common.hash.BloomFilter;
 import com.google.common.hash.Funnel;
 import com.google.common.hash.Funnels;

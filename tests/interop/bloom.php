@@ -1,4 +1,5 @@
 <?php
+// SPDX-License-Identifier: MIT
 /*
  * The PHP class's filter in a file: one string of 2^32 bits, a bit for each of a list of hash
  * functions.

@@ -1,4 +1,5 @@
 <?php
+// SPDX-License-Identifier: MIT
 /*
  * The PHP class on a real server, by the extension php-redis, as the articles on it have it: a MULTI
  * of SETBITs or GETBITs for each key.

@@ -1,4 +1,5 @@
 <?php
+// SPDX-License-Identifier: MIT
 /*
  * The PHP class's hash functions. Written for this test; PHP's own arithmetic is what it is here for.
  */

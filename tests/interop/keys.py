@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Keys to be added and keys to be asked for, the same for seen and for the other program.
 
 A list of keys has those without a NUL first, and then those with one. seen takes the first as

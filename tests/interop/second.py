@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The layouts a second time, in Python: written from their description, without the program's code.
 
 Slow, and plain. It stands in for programs that Debian has no package of (run_second in `interop`), and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A redis-server of our own on a Unix socket, and as much of its protocol as is needed."""
 
 import os

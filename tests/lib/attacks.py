@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Keys that an attacker makes who knows the hash function, for filters made with -x (--hex).
 
     attacks.py twins KEYFILE           for each key, another with the same hash

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Servers with the Bloom module, for tests that have sourced redis.bash.
 #
 # No package has the module, so bloom_server.py stands in for redis-server and the module. With

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Stands in for a Redis server with the module RedisBloom, which no package has.
 
 Usage: bloom_server.py SOCKET [BYTES]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """budget.py [--lower]: says what of src is over the budget in tests/budget; with --lower, writes figures there that fell.
 
 A line of the budget is a name and a figure: a folder of src and its lines ("seen": seen.c), or "names" and the static names

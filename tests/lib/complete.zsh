@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # zsh -f complete.zsh LINE...: for each line prints "> LINE", and, sorted, what an interactive zsh offers at
 # its end. The shell under test runs on a pseudo-terminal, and says through a fifo when it is ready and
 # what it found. SOURCE is the top of the source tree.

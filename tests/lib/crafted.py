@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Keys whose hashes are chosen: crafted.py CROWD N prints N of them, 16 hex digits each.
 
 XXH3 of 8 bytes is a chain of steps that can each be undone (XXH3_rrmxmx in xxhash.h)."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Filter files as a forger makes them: any field or page is changed, and the checksums are right.
 
     forge.py FILE [field=VALUE | layer.N.field=VALUE | entry.N.field=VALUE | line.N.field=VALUE |

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Sound filters of each kind, with each field of headers and directories at its extremes and right
 checksums: every command ends as commands may end, and no file is left worse than it was.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Shared by the bats files (`load ../lib/helpers`). Each test runs in an empty directory of its own.
 # tests/run sets SEEN and SOURCE; by hand, the build in build/ is tested.
 

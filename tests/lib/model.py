@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tests/lib/model.py [SEED [CASES]], in an empty directory: random records and options, against a model
 of what is documented.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """named.py FILE...: says which names of files in their comments, such as "kind/table.h", belong to no file of the project."""
 import os
 import re

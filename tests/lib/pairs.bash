@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: MIT
 # Every pair of commands at once on one file, each a few times. What ended well holds: keys stay, and
 # nobody is told of damage. A part of a pair is a function do_NAME TAG, whose words on stderr are
 # all looked at.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """tests/lib/promised.py [SEED [PLANS]], in an empty directory: no filter is worse than it promises.
 
 Each plan makes a filter and does some of create, add, dedup, merge, shrink and rotate to it, with

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """promises.py TABLE: says what is wrong with the table of promises and their tests, tests/promises.txt.
 
     = PAGE: SECTION              the lines below are about this section

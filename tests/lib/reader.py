@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Reads filter files as man/seen.5 describes them, and by nothing else.
 
     reader.py query FILTER [SECRET] <KEYS    print the records whose key is present; exit like

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Redis servers for tests: sourced by bats files (`load ../lib/redis`) and by unit tests (redis_servers.h).
 #
 #     redis_start NAME [OPTION...]    a server at the socket $REDIS_DIR/NAME/socket; no TCP port

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Answers of a Redis server that no server should give.
 
     redis_answers.py SERVER bitmaps|module|cluster

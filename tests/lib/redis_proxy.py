@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Stands between a client and a Redis server, and does something at a given command.
 
     redis_proxy.py LISTEN SERVER WORD COUNT ACTION [COMMAND]

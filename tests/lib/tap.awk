@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Reads what bash's `times` printed, in a file *.times, and one job's TAP. Prints a line about the job with its failures behind it, then a line
 # "-TEST" for each skipped test, then "passed failed skipped".
 # What the job's exit status and plan say counts too: a program that dies half-way has failed.

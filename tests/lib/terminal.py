@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs a program at a terminal of its own, for tests: types, reads what is shown, and looks whether
 the terminal echoes. With `secret`, also searches its memory for that."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """unnoticed.py FILE...: finds commands in bats files whose failure would not fail the test.
 
     and         `a && b` as a statement: set -e does not end the test where a fails

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The files in tests/vectors, which other programs wrote, against seen.
 
     vectors.py answers LAYOUT    import each file, ask, and export it: the program's answers, and the same bytes

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 # tags: slow
 """The session protocol (src/file/session.h) as a model, of which every state is visited. Prints TAP.
 

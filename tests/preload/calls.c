@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Stands before the calls of a program: one of them may fail (here), and what they do to the files
  * of a directory may be recorded (record.c). To be preloaded:
  *

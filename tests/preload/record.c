@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Records what a program does to the files of one directory, so that a power cut can be replayed at
  * any point of it (power/replay.py):
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * What record.c has to know of the calls that calls.c stands before. All is without effect unless
  * RECORD_DIR and RECORD_LOG are set.
  */

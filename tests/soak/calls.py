@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A signal or an error at each system call of each writing command, by strace.
 
 The calls of each command are counted once (strace -f); then it runs again and again, and at the Nth

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Eight writers on one file, some of them killed, while the file is replaced under them.
 
 Writers add blocks of keys, or have them printed by dedup, in runs of several batches; a replacer

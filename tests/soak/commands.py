@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The writing commands that tests/soak/calls.py attacks: what each finds, and what it has to leave.
 
 A Command runs in a directory with the files that `prepare` made. Key sets are files KEYS/NAME, made

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What all attacks share: the program, a directory, options, and TAP."""
 
 import concurrent.futures

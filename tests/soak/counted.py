@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Counted sets beside a model of them, over long random sequences of commands.
 
 A case has four files and a crowd of keys whose hashes are known (tests/lib/reader.py, crafted.py):

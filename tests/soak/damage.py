@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writers on one file, some of them killed, and random bytes of the file damaged afterwards.
 
 Two or three writers (add, dedup, dedup that rotates) get batches of keys; some are killed at random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The delay of single lines, and a filter that grows from nothing to 10^8 keys (--keys)."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The intervals that stats, merge and compare print, against the truth, of files made in many ways.
 
 Files are made, merged into one layer or joined, intersected, shrunk, subtracted, exported and

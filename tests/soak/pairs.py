@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each pair of commands at once: one is stopped at a system call, the other runs, the first goes on.
 
 The first is stopped (SIGSTOP, by strace) at each call that others could see, in turn; the other runs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The FPR that stats prints, against 10^6 absent keys, of files made in many ways.
 
 Case i of seed S takes a kind or layout, 1 to 10^6 keys, a rate from 0.1 to 10^-7, one to four parts, and

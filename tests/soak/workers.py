@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Workers that dedup into one growing filter, and rotations, killed at random instants (--cases of each)."""
 
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Empty Bloom filters, for the tests of bloom*.c. */
 #ifndef BLOOM_NEW_H
 #define BLOOM_NEW_H

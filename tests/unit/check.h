@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Unit tests: a program a module, printing TAP.
  *
  *     TEST(folding_is_lossless) { ... CHECK(a == b); CHECK_STR(err.text, "..."); ... }

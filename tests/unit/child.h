@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A part of a test in a process of its own, which may die. */
 #ifndef CHILD_H
 #define CHILD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a counted set in memory: for tests and fuzzing; the program writes sets to files. */
 #ifndef COUNTED_MAKE_H
 #define COUNTED_MAKE_H

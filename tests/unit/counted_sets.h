@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counted sets for tests: entries in plain arrays, and sets made of them. */
 #ifndef COUNTED_SETS_H
 #define COUNTED_SETS_H

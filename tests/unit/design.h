@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* New filters of a layout, and what becomes of a key in them. */
 #ifndef DESIGN_H
 #define DESIGN_H

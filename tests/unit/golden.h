@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Golden filters of other programs (tests/vectors) in memory, and the keys that were asked.
  *
  *     struct golden file = golden_open("dcso/dc_data.bloom");

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Random numbers for tests, by SplitMix64. Every run has the same ones, or those of the seed that
  * is its argument; it prints the seed.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Redis servers for unit tests: a shell that has sourced tests/lib/redis.bash. It ends its servers
  * when this process is gone, in whatever way.
  */

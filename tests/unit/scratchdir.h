@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* An empty working directory for tests that make files, removed at the end. */
 #ifndef SCRATCHDIR_H
 #define SCRATCHDIR_H

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The page-blocked Bloom filter against its definition: bits where the formulas of bloom.h put
  * them, whichever variant is at work, and as many false positives as the bits say.
  *

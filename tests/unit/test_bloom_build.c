@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bloom layers as bloom_build() makes them, partition by partition and with all threads, against
  * insertions one after another; and what it finds out about repeats. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tags: computing threads */
 #include "bloom_new.h"
 #include "check.h"

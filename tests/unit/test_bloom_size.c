@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tags: computing portable */
 #include "base/exact.h"
 #include "check.h"

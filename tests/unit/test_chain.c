@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers that come and go: growth and rotation, and crashes in between.
  * tags: computing */
 #include "file/chain.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Lists of keys that the tests of the command line do not reach: very large, or encoded. */
 #include <fcntl.h>
 #include <stdint.h>

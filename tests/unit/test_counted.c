@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Counted sets: their bytes and sizes, reading, queries; hostile data.
  * tags: portable threads */
 #include <malloc.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Layers of counted sets as files get them, by all threads: of keysets, and of other layers. Their
  * bytes are those that one thread makes in memory. */
 #include <malloc.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams of counted sets: ranges, and what is made of two. Compared with plain arrays.
  * tags: portable */
 #include "counted_sets.h"

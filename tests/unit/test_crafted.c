@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Hashes as nobody's keys have them by chance, but anyone's can have: XXH3 of short keys is easily
  * inverted. Every kind must hold them all, whatever their number, the threads and the memory.
  * tags: computing slow */

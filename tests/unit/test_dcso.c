@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* DCSO's bloom, beside what the program itself wrote and answered (tests/vectors).
  * tags: portable foreign */
 #include "foreign/classic.h"

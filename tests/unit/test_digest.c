@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Digests: known ones, of keys of every length, in as much room as they say that they need.
  * tags: portable */
 #include <stdint.h>

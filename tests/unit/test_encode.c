@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Encodings against what other programs make of the same keys, and at their edges.
  * tags: portable */
 #include <stdint.h>

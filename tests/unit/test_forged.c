@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Sound files of each kind with each field of their headers and directories at its extremes, and
  * right checksums. Whatever is accepted is put to all uses that commands have for a file: nothing
  * crashes, no page outside a layer is asked for, no more memory or disk is taken than such a file

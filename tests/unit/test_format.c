@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tags: portable foreign */
 #include "file/format.h"
 

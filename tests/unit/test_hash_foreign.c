@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The hash functions of other programs: they may never change. tests/vectors/hash has what these
  * programs make of some keys; its file `keys` has a key in hexadecimal in each line, and that of a
  * function, in the same line, the lanes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is done with arrays of hashes: keys/sort.h.
  * tags: computing portable */
 #include <stdlib.h>

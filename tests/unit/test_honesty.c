@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The numbers that stats prints, against the truth, at loads from a twentieth of the capacity to
  * twelve times it: intervals of the number of keys, keys dropped, the FPR, and the comparison of
  * counters and bits. Filters are in memory, and keys are hashes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Whatever the source, the chunk length and the number of threads: the same records.
  * tags: threads */
 #include <errno.h>

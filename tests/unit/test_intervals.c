@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The 95 % intervals that stats, merge and compare print, against the truth: for each kind that
  * has some, at loads from a hundredth of the capacity to a hundred times it, of filters that were
  * made, united, folded, joined, and intersected, and of pairs of them. Hashes are drawn, and bits

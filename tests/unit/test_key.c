@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* From bytes to keys: the hash of each record must be that of the key that its rule makes.
  * tags: portable */
 #include <stdint.h>

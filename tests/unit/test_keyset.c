@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Key sets against sorting: whatever the hashes, the memory and the number of threads, the same
  * ones come back, each in its place.
  *

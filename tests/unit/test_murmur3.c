@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* MurmurHash3 is part of the file format, and of other programs' formats: it may never change.
  * tags: computing portable */
 #include "check.h"

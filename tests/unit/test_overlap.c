@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tags: computing portable */
 #include "check.h"
 #include "kind/kind.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The pump: whatever the number of threads and however long each takes, chunks are committed in
  * input order, once, one at a time, until somebody says stop.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Connections to real Redis servers, alone and as a cluster of three masters and three replicas;
  * and to a server of our own that answers as no server should.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Filters in Redis that several processes make at once, in the orders in which it matters: all have
  * found nothing, then one after the other makes it.
  *

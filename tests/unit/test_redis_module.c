@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Filters that the Bloom module makes are those that their layout designs, and are told by their
  * headers alone. tests/lib/bloom.bash says what server this is.
  *

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Chains of RedisBloom: what its modules wrote (tests/vectors/redisbloom) comes out when the same
  * keys are added, in a file and in memory; sizes; chains that are full; counts after a crash.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A filter that is made anew for its keys: more than are kept, and what is in the way.
  * The rest is in grow.bats.
  * tags: threads */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* What is sent to Redis, byte for byte; slots; answers in plain words; passwords. */
 #include "redis/messages.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* tags: portable threads */
 #include "kind/ribbon/ribbon.h"
 

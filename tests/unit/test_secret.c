@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* SipHash-2-4 and the files of secrets, against the vectors of the paper and of seen(5). */
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writing in place, and what readers see of it: filter.c, session.c and sig.c together.
  * tags: threads */
 #include "base/disk.h"

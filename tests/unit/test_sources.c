@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Filters that are overwritten or replaced while they are queried.
  */
 #include "cmd/sources.h"

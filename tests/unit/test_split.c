@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Every variant of split() against a loop that looks at one byte after the other.
  * tags: portable */
 #include <stdint.h>

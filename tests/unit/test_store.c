@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* One script of adding and asking, put to every store: all answer alike, count alike, and are full
  * at the same key.
  * tags: threads */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* A stream of secrets: of the records that were handed out nothing is left in front of the bytes
  * that are still ahead. (tests/cli/forgets.bats searches the rest of the memory.) */
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* keys/survey.c: how many records and keys a file may bring. */
 #include <math.h>
 #include <stdio.h>

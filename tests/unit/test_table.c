@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tables of bits: unions, intersections and censuses are those of a plain loop, whatever the size
  * and the number of threads.
  * tags: foreign */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Addresses of values in Redis: what they say, and what is refused.
  * tags: portable */
 #include "redis/uri.h"

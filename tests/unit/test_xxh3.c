@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The hash is part of the file format: it may never change, on any machine, in any variant.
  * tags: computing portable */
 #include <stdint.h>

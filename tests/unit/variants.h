@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Tests of a module's instruction-set variants: all that this CPU can run, and none forgotten. */
 #ifndef VARIANTS_H
 #define VARIANTS_H

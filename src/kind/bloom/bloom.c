@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/bloom/bloom.h"
 
 #include <stdlib.h>

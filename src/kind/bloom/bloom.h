@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The page-blocked Bloom filter: the mutable layer kind. The functions below insert, query and fold
  * arrays of pages; bloom_size chooses a struct bloom.
  *

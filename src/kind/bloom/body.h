@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Queries and insertions for one instruction set. Included once for each variant, with these
  * macros:
  *

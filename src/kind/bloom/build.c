@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builds Bloom layers from keysets. */
 #include <errno.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Estimates from the bits of a Bloom layer, and its table of bits. */
 #include <math.h>
 #include <string.h>

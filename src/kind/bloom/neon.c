@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Bloom queries and insertions with NEON. A NEON table lookup searches 64 bytes, one line. Handles
  * fourteen probes at a time: those of two words, each in a byte. Probe i begins at bit i of byte i
  * of its word. A lookup fetches its two bytes and a shift moves it to the lowest bits.

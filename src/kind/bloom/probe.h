@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Computes the page, lines and probes of a hash (formulas in bloom.h), and declares the
  * instruction-set variants. Private to src/kind/bloom.
  */

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Sets a key's bits a whole line at a time. Included once for each variant, with these macros:
  *
  *     SET       the function's name; returns true if all bits were already set

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Bloom queries and insertions with wide vectors. */
 #include "kind/bloom/probe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queries with the instructions POPCNT, TZCNT and PDEP. */
 #include "base/ahead.h"
 #include "kind/counted/parts.h"

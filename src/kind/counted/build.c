@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Builds a counted set from the hashes of a keyset. */
 #include <math.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a counted set from others. */
 #include <stdlib.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Geometry and directory of counted sets. */
 #include "kind/counted/counted.h"
 

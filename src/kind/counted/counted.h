@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Counted sets: a layer kind whose keys can be removed. It stores a fingerprint and a count for
  * each key, in ascending order of the fingerprints. A set is changed only by a merge into a new
  * file. Query a set with counted_query; read, merge and write sets as streams (stream.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The counts of a block, in the code that counted.h describes. */
 #include "kind/counted/parts.h"
 

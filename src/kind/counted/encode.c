@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* The encoder of counted sets. */
 #include "kind/counted/stream.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Writes the parts of a layer in order. */
 #include "kind/counted/layer.h"
 

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Writes a layer that is a counted set, from a keyset or from other layers. Several threads encode
  * parts of it, whole groups each, into memory, and write them in order.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Streams over arrays and over other streams. */
 #include "kind/counted/stream.h"
 

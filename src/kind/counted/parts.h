@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Shared by the files of this kind: bounds-checked reads of untrusted data, the directory, the
  * counts of a block, writing of bits, and the variants of the query.
  */

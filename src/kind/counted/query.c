@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queries of counted sets. */
 #include "base/ahead.h"
 #include "base/bits.h"

@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Queries for one instruction set. Included once for each variant, with these macros:
  *
  *     QUERY             the name of the function

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Reads a counted set as a stream. Everything is validated: the data may be hostile. */
 #include "kind/counted/parts.h"
 #include "kind/counted/stream.h"

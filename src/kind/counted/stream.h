@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * Streams of entries: fingerprints with counts, in ascending order. Read a set or an array as a
  * stream, combine streams to new ones, and write a stream as a set with counted_encode_all.
  *

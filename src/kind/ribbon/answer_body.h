@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The answer function of a ribbon variant. Included once for each variant, with these macros:
  *
  *     ANSWER    its name

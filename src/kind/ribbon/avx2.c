@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ribbon queries with AVX2: four columns in a register, eight at a time. */
 #include "kind/ribbon/key.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ribbon kernels with AVX-512. For queries and solving, a register of 512 bits holds 8 columns; the
  * parity of each is the low bit of its population count. */
 #include "kind/ribbon/key.h"

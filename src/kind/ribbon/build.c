@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 #include "kind/ribbon/ribbon.h"
 
 #include <assert.h>

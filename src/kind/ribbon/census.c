@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Computes the number of keys and the FPR of a ribbon layer from its directory and thresholds. */
 #include <math.h>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Makes a layer with fewer columns for the same keys. Each column solves its own equations, so any
  * column can be left out. */
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Computes the equation of a hash (formulas in ribbon.h), and declares the instruction-set
  * variants. Private to src/kind/ribbon. */
 #ifndef KIND_RIBBON_KEY_H

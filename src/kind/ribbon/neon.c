@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ribbon queries with NEON: two columns in a register, eight at a time. */
 #include "kind/ribbon/key.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Ribbon kernels in plain C. The other variants must give the same bits. */
 #include "base/bytes.h"
 #include "kind/ribbon/key.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT */
 /* Queries of a ribbon filter. */
 #include "base/bits.h"
 #include "base/bytes.h"

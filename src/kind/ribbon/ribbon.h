@@ -1,4 +1,4 @@
-/*
+/* SPDX-License-Identifier: MIT
  * The bumped ribbon filter: the immutable layer kind. Its size is within a few thousandths of the
  * theoretical minimum. (P. Dillinger, L. Huebschle-Schneider, P. Sanders, S. Walzer, "Fast succinct
  * retrieval and approximate membership using ribbon", 2022.)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # For Homebrew: see README.md beside this folder.
 class Seen < Formula
   desc "Print lines that were not seen before, and remember them"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # For Nix: see README.md beside this folder.
 { lib, stdenv, fetchurl, pkg-config, hiredis, libmd, libsodium, xxHash, zlib }:
 
