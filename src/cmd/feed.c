@@ -256,7 +256,7 @@ static bool finish_part(void *ctx, const struct chunk *chunk, void *slot)
 }
 
 /* Reports the file and continues with the next, as grep does. */
-static bool input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
+static void input_failed(void *ctx, const struct chunk *chunk, const struct err *err)
 {
     struct feed *f = ctx;
     if (!f->no_messages)
@@ -264,7 +264,6 @@ static bool input_failed(void *ctx, const struct chunk *chunk, const struct err 
     if (f->unread != NULL)
         f->unread[chunk->file] = true;
     f->unreadable = true;
-    return true;
 }
 
 bool feed_skip_file(struct feed *f, const struct feed_part *part)

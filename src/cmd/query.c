@@ -22,10 +22,14 @@
 #include "file/filter.h"
 #include "store/store.h"
 
+/* What is printed. Of several options that say so, the last one here counts. */
+enum query_output { OUT_RECORDS, OUT_COUNT, OUT_WITHOUT, OUT_WITH, OUT_NOTHING };
+
 struct query {
     struct keyopt keyopt;
     bool invert, count, quiet, number, annotate, verbose;
-    bool with, without; /* print only the names of files with a selected record, or without */
+    bool with, without; /* names of files with a selected record, or without */
+    enum query_output output;
     bool no_messages, flushes; /* the latter has no effect */
     uint64_t max_count;        /* of each file; UINT64_MAX: any number */
     uint64_t min_count;        /* 0: none */
@@ -34,8 +38,8 @@ struct query {
     struct feed feed;
     uint64_t selected, present;
     uint64_t in_file; /* selected */
-    bool *named;      /* with `with` or `without`, for each file: it has a selected record, or could
-                         not be read */
+    bool *named;      /* with OUT_WITH or OUT_WITHOUT, for each file: it has a selected record, or
+                         could not be read */
 };
 
 static const struct opt query_output_opts[] = {
@@ -198,21 +202,21 @@ static bool print_prefixed(const struct query *q, const struct batch *b, const s
     return true;
 }
 
-static bool prints(const struct query *q)
+static bool names_files(const struct query *q)
 {
-    return !q->quiet && !q->count && !q->with && !q->without;
+    return q->output == OUT_WITH || q->output == OUT_WITHOUT;
 }
 
 /* Is something printed before records that commit must find out? */
 static bool is_labelled(const struct query *q)
 {
-    return prints(q) && (q->number || q->sources.which);
+    return q->output == OUT_RECORDS && (q->number || q->sources.which);
 }
 
 /* Does the next reader of standard input continue behind the last selected record, as with grep? */
 static bool resumes(const struct query *q)
 {
-    return q->max_count < UINT64_MAX && !q->quiet && q->named == NULL;
+    return q->max_count < UINT64_MAX && (q->output == OUT_RECORDS || q->output == OUT_COUNT);
 }
 
 /* Appends the output for a batch to r->out. Memory may be read up to limit. */
@@ -221,7 +225,7 @@ static bool print_batch(const struct query *q, const struct batch *b, const stru
 {
     if ((is_labelled(q) || resumes(q)) && !note_labels(q, b, a, r))
         return false;
-    if (!prints(q))
+    if (q->output != OUT_RECORDS)
         return true;
     if (q->annotate || q->counts)
         return print_prefixed(q, b, a, r);
@@ -265,7 +269,7 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     (void)worker;
     r->out.secret = q->keyopt.rule.secret;
     bool ok = answer_chunk(q, chunk, r, err);
-    if (ok && chunk->first_header && prints(q))
+    if (ok && chunk->first_header && q->output == OUT_RECORDS)
         ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
     return ok &&
            (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));
@@ -340,7 +344,7 @@ static bool mark_file(struct query *q, const struct result *r)
     if (r->selected == 0 || *named)
         return true;
     *named = true;
-    if (q->with && !print_file_name(q, tally_where(&q->feed.tally))) {
+    if (q->output == OUT_WITH && !print_file_name(q, tally_where(&q->feed.tally))) {
         q->feed.failed = true;
         return false;
     }
@@ -382,9 +386,9 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct query *q = ctx;
     struct result *r = slot;
     count_selected(q, chunk, r);
-    if (q->quiet && q->selected > 0)
+    if (q->output == OUT_NOTHING && q->selected > 0)
         return false;
-    if (q->named != NULL)
+    if (names_files(q))
         return mark_file(q, r);
     if (!write_selected(q, r, q->feed.tally.in_file)) {
         q->feed.failed = true;
@@ -475,14 +479,14 @@ static int answer_all(struct query *q)
     if (q->max_count > 0)
         feed_query(q);
     tally_report(&q->feed.tally);
-    if (q->quiet && q->selected > 0)
+    if (q->output == OUT_NOTHING && q->selected > 0)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
     sources_warn_reading(&q->sources, tally_keys(&q->feed.tally), q->present);
-    if (q->named != NULL && q->without && !print_others(q))
+    if (q->output == OUT_WITHOUT && !print_others(q))
         return EXIT_ERROR;
-    if (q->count && !q->quiet && q->named == NULL)
+    if (q->output == OUT_COUNT)
         printf("%llu\n", (unsigned long long)q->selected);
     if (q->verbose && !report_hits(q))
         return EXIT_ERROR;
@@ -491,9 +495,15 @@ static int answer_all(struct query *q)
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
 }
 
-static bool begin_names(struct query *q)
+static bool begin_output(struct query *q)
 {
-    if ((!q->with && !q->without) || q->quiet)
+    q->output = q->quiet     ? OUT_NOTHING
+                : q->with    ? OUT_WITH
+                : q->without ? OUT_WITHOUT
+                : q->count   ? OUT_COUNT
+                             : OUT_RECORDS;
+    q->keyopt.prints = q->output == OUT_RECORDS;
+    if (!names_files(q))
         return true;
     q->named = calloc(q->keyopt.n_files + 1, sizeof *q->named);
     if (q->named == NULL)
@@ -511,8 +521,7 @@ static int run_query(struct query *q, int argc, char **argv)
         return opt_misuse(&cmd_query, "too many filters");
     if (!keyopt_files(&q->keyopt, &p, 1))
         return EXIT_ERROR;
-    q->keyopt.prints = prints(q);
-    if (!begin_names(q) || !open_query(q, argv[p.first]))
+    if (!begin_output(q) || !open_query(q, argv[p.first]))
         return EXIT_ERROR;
     return answer_all(q);
 }

@@ -175,8 +175,9 @@ static void store_counters(const struct filter *f, const struct counters *c)
     put_le64(p + PAGE_KEYS_ADDED, c->keys_added);
 }
 
-/* A turn that is not this writer's is one in which a writer was killed. */
-static void load_counters(struct session *s)
+/* Loads the counters. In the turn of a writer that was killed they are not complete: then they are
+ * counted from the bits. */
+static void find_counters(struct session *s)
 {
     const struct filter *f = s->filter;
     struct counters *c = &s->counters;
@@ -351,7 +352,7 @@ static bool enter(struct session *s, struct err *err)
         !check_not_dirty(f, err))
         return false;
     if (others)
-        load_counters(s);
+        find_counters(s);
     else if (!start(s, err))
         return false;
     s->entered = true;
@@ -405,7 +406,7 @@ static bool is_last(struct session *s, bool *last, struct err *err)
     *last = false;
     if (!filter_reload(f, err) || !is_unbroken(s, err))
         return false;
-    load_counters(s);
+    find_counters(s);
     return try_alone(f, last, err);
 }
 
@@ -568,7 +569,7 @@ bool session_lock(struct session *s, struct err *err)
     } else if (!filter_refresh(f, err) || !is_unbroken(s, err) || !check_not_dirty(f, err)) {
         return give_up(s);
     } else {
-        load_counters(s);
+        find_counters(s);
     }
     filter_distrust(f);
     s->acted = true;
@@ -585,7 +586,7 @@ bool session_hold(struct session *s, struct filter *f, struct err *err)
         return give_up(s);
     s->counters = s->filter->header.counters;
     if (others) {
-        load_counters(s);
+        find_counters(s);
         begin_turn(s);
     }
     return true;

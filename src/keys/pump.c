@@ -43,8 +43,10 @@ static bool commit_slot(struct run *run, struct slot *slot)
         return true;
     if (slot->got == INPUT_CHUNK_READ)
         return pump->commit(pump->ctx, &slot->chunk, slot->data);
-    if (pump->failed != NULL)
-        return pump->failed(pump->ctx, &slot->chunk, &slot->err);
+    if (pump->failed != NULL) {
+        pump->failed(pump->ctx, &slot->chunk, &slot->err);
+        return true;
+    }
     *run->err = slot->err;
     run->failed = true;
     return false;

@@ -27,9 +27,9 @@ struct pump {
     /* In input order. False stops: no further chunk is committed. */
     bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
 
-    /* In input order: this file could not be read to its end. False stops. NULL: a failure stops,
-     * and pump_run fails with its reason. */
-    bool (*failed)(void *ctx, const struct chunk *chunk, const struct err *err);
+    /* In input order: this file could not be read to its end; the next one is read. NULL: a failure
+     * stops, and pump_run fails with its reason. */
+    void (*failed)(void *ctx, const struct chunk *chunk, const struct err *err);
 
     void (*slot_free)(void *ctx, void *slot);
 

@@ -251,8 +251,8 @@ static void take_piece(const struct writer *w, const struct call *c, size_t to,
     layers_leave_out(p, lanes, known);
 }
 
-/* Makes the keys known whose bit is set. */
-static void make_known(const struct call *c, const struct layers_keys *p, const uint64_t *present)
+/* Marks the keys as known whose bit is set. */
+static void mark_known(const struct call *c, const struct layers_keys *p, const uint64_t *present)
 {
     bool is_whole = p->n > 0 && p->place[p->n - 1] == p->n - 1;
     if (is_whole && c->done % 64 == 0) { /* a word at a time */
@@ -328,8 +328,8 @@ static bool insert(const struct writer *w, const struct layers_keys *p, bool few
     return true;
 }
 
-/* Adds a piece, counts the keys that were new, and makes the others known. If it fails, no key was
- * added. */
+/* Adds a piece, counts the keys that were new, and marks the others as known. If it fails, no key
+ * was added. */
 static bool add_piece(struct writer *w, const struct call *c, struct layers_keys *p,
                       struct err *err)
 {
@@ -339,7 +339,7 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     if (!search_others(w, p, others, err))
         return false;
     if (keep_out) {
-        make_known(c, p, others);
+        mark_known(c, p, others);
         layers_leave_out(p, header_of(w)->hash->lanes, others);
     }
     if (!insert(w, p, c->n <= FEW, present, err))
@@ -347,7 +347,7 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     size_t n_inserted = p->n - bits_count(present, LAYER_BATCH);
     for (size_t i = 0; i < PIECE_WORDS && !keep_out; i++)
         present[i] |= others[i];
-    make_known(c, p, present);
+    mark_known(c, p, present);
     size_t n_new = p->n - bits_count(present, LAYER_BATCH);
     counters_of(w)->records += n_given;
     counters_of(w)->keys_added += n_inserted;

@@ -25,7 +25,6 @@ enum { CHUNK = 1024 };
 struct seen {
     unsigned threads, threads_before; /* before: of the process */
     size_t stop_after;                /* commits; 0: never */
-    bool stop_at_failure;
     atomic_int committing, wrong, works, slots_made, slots_freed;
     unsigned failures, commits;
     uint64_t next_seq;
@@ -106,7 +105,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *data)
     return ++s->commits != s->stop_after;
 }
 
-static bool failed(void *ctx, const struct chunk *chunk, const struct err *err)
+static void failed(void *ctx, const struct chunk *chunk, const struct err *err)
 {
     struct seen *s = ctx;
     enter(s, chunk);
@@ -115,7 +114,6 @@ static bool failed(void *ctx, const struct chunk *chunk, const struct err *err)
     s->failures++;
     note(s, (char)('a' + chunk->file));
     s->committing--;
-    return !s->stop_at_failure;
 }
 
 static void slot_free(void *ctx, void *data)
@@ -255,11 +253,6 @@ TEST(failures_come_in_their_place)
         CHECK(s.order[0] == 'a' && s.order[1 + ones] == 'c' && s.order[2 + ones] == 'd' &&
               s.order[s.n_order - 1] == 'f');
         seen_free(&s);
-
-        struct seen stopped = {.threads = threads, .stop_at_failure = true};
-        CHECK(run(&stopped, files + 1, 5, false));
-        CHECK(stopped.failures == 1 && stopped.n_order == ones + 1);
-        seen_free(&stopped);
     }
     free(all);
 }
