@@ -73,8 +73,8 @@ LACKS := $(strip $(if $(filter yes,$(WITH_FOREIGN)),,'filters of other programs'
     $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,'$(PKG_CONFIG), which finds the libraries'))
 OPTIONAL_CFLAGS := $(FOREIGN_CFLAGS) $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
-# The sources are POSIX and C11, but those in src/port; tests are not.
-TEST_CFLAGS := $(ALL_CFLAGS) -D_GNU_SOURCE
+# The sources are POSIX and C11, but those in src/port; tests are not, and take 64 bits for sizes.
+TEST_CFLAGS := $(ALL_CFLAGS) -D_GNU_SOURCE $(if $(SSE2),-Wno-conversion)
 LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
 
 # Symbols are bound at the start. Bound at the first call, each would save all vector registers on the
@@ -199,8 +199,8 @@ deps-check:
 deps-ci:
 	$(Q)tests/deps git clang clang-format clang-tidy libclang-rt-dev valgrind libc6-dbg shellcheck \
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
-	    libc6-dev-arm64-cross qemu-user-static openjdk-17-jdk-headless libguava-java \
-	    golang-github-dcso-bloom-cli php-cli php-redis redis-server \
+	    libc6-dev-arm64-cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static \
+	    openjdk-17-jdk-headless libguava-java golang-github-dcso-bloom-cli php-cli php-redis redis-server \
 	    musl-tools dpkg-dev debhelper fakeroot lintian locales ruby nix-bin
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
@@ -292,8 +292,8 @@ portable:
 	+$(Q)$(PARALLEL) all $(PORTABLE)
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(PORTABLE)
 
-## emulated: unit tests on, and files exchanged with, emulated machines: s390x, aarch64
-EMULATED := s390x aarch64
+## emulated: unit tests on, and files exchanged with, other machines: s390x, aarch64, i686
+EMULATED := s390x aarch64 i686
 emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) UNITS='$(patsubst $(BUILD)/unit/test_%,%,$(if $(FULL),$(UNIT),$(PORTABLE)))' \

@@ -259,7 +259,7 @@ static bool check_content(const struct foreign_files *f, const char *name, struc
 {
     enum { LEN = sizeof MAGIC_PARQUET - 1 };
     const uint8_t *data = f->in.data[0];
-    uint64_t len = f->in.len[0];
+    size_t len = (size_t)f->in.len[0]; /* of a mapping */
     const struct content *c = NULL;
     if (magic_begins(data, len))
         return fail(err, "'%s' is a seen filter already; 'seen export' writes another program's",

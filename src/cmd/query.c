@@ -363,7 +363,7 @@ static void keep_first(const struct query *q, struct result *r, uint64_t most)
     r->out.len = len;
     r->selected = most;
     if (r->n_labels > most)
-        r->n_labels = most;
+        r->n_labels = (size_t)most;
 }
 
 /* Counts what is selected in the chunk. */

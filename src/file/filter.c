@@ -664,7 +664,7 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 
 void filter_expect(struct filter *f, bool many)
 {
-    (void)posix_madvise(f->map, f->map_len, many ? POSIX_MADV_NORMAL : POSIX_MADV_RANDOM);
+    (void)posix_madvise(f->map, (size_t)f->map_len, many ? POSIX_MADV_NORMAL : POSIX_MADV_RANDOM);
 }
 
 static bool verify(void *ctx, unsigned layer, struct hashes keys, size_t n, struct err *err)

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "port/port.h"
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "file/format.h"
@@ -14,8 +15,6 @@
 
 #ifdef SEEN_SODIUM
 #include <sodium.h>
-
-#include "port/port.h"
 
 const char *secret_sodium_version(void)
 {

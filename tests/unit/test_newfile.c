@@ -14,6 +14,7 @@
 #include "check.h"
 #include "scratchdir.h"
 #include "file/lock.h"
+#include "port/port.h"
 
 /* Locks fail if told to, the first so many times. */
 static int lock_errno, lock_failures;
@@ -334,7 +335,8 @@ TEST(space_is_reserved_or_missed_in_time)
     struct stat st;
     CHECK(newfile_open(&nf, "a", false, &err));
     CHECK(newfile_reserve(&nf, 100000, &err));
-    CHECK(fstat(nf.fd, &st) == 0 && st.st_size == 100000 && st.st_blocks * 512 >= 100000);
+    CHECK(fstat(nf.fd, &st) == 0 && st.st_size == 100000);
+    CHECK(st.st_blocks * 512 >= 100000 || !port_reserve(nf.fd, 0, 100000));
     CHECK(!newfile_reserve(&nf, (uint64_t)1 << 60, &err));
     CHECK(strncmp(err.text, "cannot create 'a': 1152921504606846976 bytes are needed, ", 57) == 0);
     CHECK(!newfile_reserve(&nf, UINT64_MAX, &err));

@@ -50,7 +50,7 @@ static uint8_t *map_zeroes(uint64_t bytes)
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
-    bloom_table.tally(target_layer(b->target), pages, 0, n * BLOOM_PAGE, census);
+    bloom_table.tally(target_layer(b->target), pages, 0, (size_t)(n * BLOOM_PAGE), census);
     return target_write_pages(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
 }
 
@@ -131,7 +131,7 @@ static bool release_pages(struct build *b, struct region *region, uint64_t first
                                   &region->census, err))
         return false;
     target_write_back(b->target, n * BLOOM_PAGE, first * BLOOM_PAGE);
-    memset(region->buf, 0, n * BLOOM_PAGE);
+    memset(region->buf, 0, (size_t)(n * BLOOM_PAGE));
     return true;
 }
 

@@ -224,7 +224,7 @@ static void put_remainders(struct counted_encoder *e, uint8_t *to, uint64_t bit)
     struct counted_writer w = counted_writer_at(to, bit);
     unsigned low = e->counted.low;
     uint64_t mask = counted_mask(low);
-    for (size_t i = e->n; i-- > 0;)
+    for (size_t i = (size_t)e->n; i-- > 0;)
         counted_write(&w, e->value[i] & mask, low);
     counted_write_end(&w);
 }
