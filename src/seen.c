@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 #include <xxhash.h>
 #include <zlib.h>
@@ -85,6 +86,8 @@ static const struct {
     {"count", "is not a command: 'seen query -c' counts records that are there, 'seen query "
               "--show-counts' says how often each is, 'seen stats' how many keys there are"},
     {"del", MEANS("remove")},
+    {"dedupe", MEANS("dedup")},
+    {"deduplicate", MEANS("dedup")},
     {"delete", MEANS("remove")},
     {"diff", MEANS("compare")},
     {"dump", LISTS},
@@ -139,11 +142,14 @@ static const struct {
 static int unknown_command(const char *name)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(words[i].word, name) == 0)
+        if (strcasecmp(words[i].word, name) == 0)
             return opt_misuse(NULL, "'%s' %s", name, words[i].answer);
     struct typing t = typing_begin(name, strlen(name));
-    for (const struct command *const *c = commands; *c != NULL; c++)
+    for (const struct command *const *c = commands; *c != NULL; c++) {
         typing_offer(&t, (*c)->name);
+        if (strcasecmp((*c)->name, name) == 0)
+            t.nearest = (*c)->name;
+    }
     if (t.nearest != NULL)
         return opt_misuse(NULL, "'%s' " MEANS("%s"), name, t.nearest);
     if (keyopt_is_list(name))
@@ -153,9 +159,11 @@ static int unknown_command(const char *name)
             "once, 'seen create FILTER %s' makes a filter of them",
             name, name, name);
     if (keyopt_is_filter(name))
-        return opt_misuse(NULL,
-                          "'%s' is a filter, not a command; 'seen stats %s' says what it holds",
-                          name, name);
+        return opt_misuse(
+            NULL,
+            "'%s' is a filter, not a command, which comes first; 'seen stats %s' says "
+            "what it holds",
+            name, name);
     return opt_misuse(NULL, "'%s' is not a command", name);
 }
 
@@ -298,12 +306,19 @@ static int run(int argc, char **argv)
     }
     if (!strcmp(word, "help"))
         return run_help(argc - 1, argv + 1);
-    if (word[0] == '-' && argc > 2 && find_command(argv[2]) != NULL)
-        return opt_misuse(NULL, "option '%s' goes behind the command: seen %s %s ...", word,
-                          argv[2], word);
+    for (int i = 2; word[0] == '-' && i < argc; i++)
+        if (find_command(argv[i]) != NULL)
+            return opt_misuse(NULL, "option '%s' goes behind the command: seen %s %s ...", word,
+                              argv[i], word);
+    struct typing t = typing_begin(word, strlen(word));
+    typing_offer(&t, "--version");
+    typing_offer(&t, "--help");
+    if (strcmp(word, "-v") == 0)
+        t.nearest = "--version";
+    if (word[0] == '-' && t.nearest != NULL)
+        return opt_misuse(NULL, "unknown option '%s'; did you mean '%s'?", word, t.nearest);
     if (word[0] == '-')
-        return opt_misuse(NULL, "unknown option '%s'%s", word,
-                          strcmp(word, "-v") == 0 ? "; did you mean '--version'?" : "");
+        return opt_misuse(NULL, "unknown option '%s': a command comes first", word);
     const struct command *command = find_command(word);
     if (command == NULL)
         return unknown_command(word);

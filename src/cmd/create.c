@@ -146,6 +146,8 @@ static const struct opt_hint hints[] = {
     {"--count", "-n gives the number of keys, --counted makes a set that counts them"},
     {"-o", "FILTER is the first operand"},
     {"--output", "FILTER is the first operand"},
+    {"-v", "--json prints a summary"},
+    {"--verbose", "--json prints a summary"},
     {0},
 };
 

@@ -386,9 +386,15 @@ static bool read_foreign(struct import *im, struct err *err)
         return false;
     if (!check_content(&im->files, im->foreign, err))
         return false;
-    if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
-        return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
-                    why.text);
+    if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why)) {
+        fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name, why.text);
+        const struct kind *kind;
+        for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)
+            if (kind != im->spec.kind && kind->layout->recognize != NULL &&
+                kind->layout->recognize(&im->files.in))
+                fail_more(err, "; it looks like one of %s", kind->name);
+        return false;
+    }
     for (unsigned i = 0; i < im->filter.n_layers; i++)
         if (!im->filter.layer[i].kind->check(&im->filter.layer[i], &why))
             return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,

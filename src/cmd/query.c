@@ -118,6 +118,9 @@ static const struct opt_group groups[] = {
 
 static const struct opt_hint hints[] = {
     {"-e", "-k KEY asks for one key"},
+    {"-A", "records are printed alone, without those around them"},
+    {"-B", "records are printed alone, without those around them"},
+    {"-C", "records are printed alone, without those around them"},
     {"-E", "keys are compared byte for byte, not as patterns"},
     {"-F", "keys are always compared byte for byte; -d gives the delimiter of the fields of -f"},
     {"-G", "keys are compared byte for byte, not as patterns"},
@@ -126,6 +129,7 @@ static const struct opt_hint hints[] = {
     {"--ask", "'read -rs' in a shell and a pipe hide what is typed: see seen-passwords(7)"},
     {"--bulk", "keys are asked live; for very many, ask a file that 'seen import' makes"},
     {"--live", "keys are always asked live"},
+    {"-o", "records are printed whole; 'cut' takes fields of them"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
     {"--regexp", "-k KEY asks for one key"},
     {0},

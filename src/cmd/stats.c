@@ -529,6 +529,13 @@ static int run(int argc, char **argv)
     return ok ? 0 : EXIT_ERROR;
 }
 
+static const struct opt_hint hints[] = {
+    {"-k", "'seen query FILTER -k KEY' asks for a key"},
+    {"-v", "--all prints all figures"},
+    {"--verbose", "--all prints all figures"},
+    {0},
+};
+
 const struct command cmd_stats = {
     .name = "stats",
     .synopsis = "[OPTION]... FILTER...",
@@ -539,6 +546,7 @@ const struct command cmd_stats = {
         "Current FPR: the rate as it is now, computed from the bits. Each figure is marked exact, "
         "estimated (with a 95 % interval in parentheses) or recorded (stored in the file).",
     .groups = groups,
+    .hints = hints,
     .operand = "FILTER",
     .least = 1,
     .run = run,

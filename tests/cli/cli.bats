@@ -116,7 +116,10 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     quiet seen create f lines
     refuses "seen: 'lines' is a file, not a command; 'seen dedup <lines' prints each of its lines once, \
 'seen create FILTER lines' makes a filter of them" seen lines
-    refuses "seen: 'f' is a filter, not a command; 'seen stats f' says what it holds" seen f
+    refuses "seen: 'f' is a filter, not a command, which comes first; 'seen stats f' says what it holds" \
+        seen f query
+    refuses "seen: cannot open 'apple': No such file or directory, but 'f' is a filter: did you mean f -k apple?" \
+        seen query apple f
     refuses "seen: '-fpr' is -f with the value 'pr'; did you mean '--fpr'?" seen create -fpr 0.1 g
     while read -r word meant; do
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
@@ -151,7 +154,8 @@ END
     refuses "seen: 'x' is not a command" seen x
     refuses "seen: '' is not a command" seen ''
     refuses "seen: 'frobnicate' is not a command" seen help frobnicate
-    refuses "seen: unknown option '--frobnicate'" seen --frobnicate
+    refuses "seen: unknown option '--frobnicate': a command comes first" seen --frobnicate
+    refuses "seen: 'Query' is not a command; did you mean 'query'?" seen Query
     refuses "seen: 'seen help' takes the name of one command" seen help add query
 }
 
@@ -165,7 +169,22 @@ update|'update' is not a command; did you mean 'add'?
 sort|'sort' is not a command: 'seen dedup' drops repeats, and keeps the order
 top|'top' is not a command: 'The ten most frequent keys' in seen(7) shows how they are found
 -v|unknown option '-v'; did you mean '--version'?
+--verison|unknown option '--verison'; did you mean '--version'?
 --json stats f|option '--json' goes behind the command: seen stats --json ...
+-n 1000 create f|option '-n' goes behind the command: seen create -n ...
+UNION f|'UNION' is not a command; did you mean 'merge'?
+create --bits 9 f|unknown option '--bits': --capacity and --fpr give the size; the numbers of bits and hashes follow from them
+create -v f|unknown option '-v': --json prints a summary
+create --md5 f|unknown option '--md5': --digest takes the digests of keys: sha1, sha256, md5 or ntlm
+create --column 2 f|unknown option '--column'; did you mean '--field'?
+create --append f|unknown option '--append': 'seen add' adds keys to a filter
+add --force f|unknown option '--force': nothing is replaced
+query --not f|unknown option '--not'; did you mean '--invert-match'?
+query -A1 f|unknown option '-A': records are printed alone, without those around them
+dedup -o out f|unknown option '-o': what is printed goes to standard output
+stats -k a f|unknown option '-k': 'seen query FILTER -k KEY' asks for a key
+shrink --compact f|unknown option '--compact': 'seen create --compact' makes such a filter from all its keys
+verify --fix f|unknown option '--fix'; did you mean '--repair'?
 dedup --csv f|unknown option '--csv': quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place
 add -e x f|unknown option '-e': -k KEY gives one key
 query -t, f|unknown option '-t': -d gives the delimiter of the fields of -f; TAB is the default

@@ -174,6 +174,9 @@ iterator 0: seen(7) has the commands that write one" seen import --layout redisb
     refuses "seen: 'standard input' has more than 926 bytes, all that such a filter takes: 'head -c 926' drops what follows" \
         seen import --layout guava - -o h.seen < <(cat guava)
     quiet seen import --layout guava - -o h.seen < <(head -c 926 guava)
+    seen export --force h.seen -o guava
+    rejects "seen: cannot import 'guava' as dcso: *; it looks like one of guava" \
+        seen import --layout dcso guava -o i.seen
 }
 
 @test "dcso: gzip data must be whole and alone; members follow each other" {
