@@ -31,6 +31,14 @@ static bool check_layouts(const struct plan_layouts *plan, struct err *err)
     return plan->spec == NULL || solve_layout(plan, plan->spec, &filter, err);
 }
 
+/* Is that the FPR of independent positions? What is added for others is estimated. */
+static bool is_formula(const struct shape *shape, double n, double fpr)
+{
+    return shape->m == 0 ||
+           fabs(fpr / pow(-expm1(shape->k * n * log1p(-1 / (double)shape->m)), shape->k) - 1) <
+               1e-3;
+}
+
 /* If the layout cannot be made, *why says why, until the report is printed. */
 static void add_layout(struct report *r, const struct plan_layouts *plan,
                        const struct layout_spec *spec, struct err *why)
@@ -54,7 +62,10 @@ static void add_layout(struct report *r, const struct plan_layouts *plan,
     report_uint(r, "its file", "layout_bytes", FORM_BYTES, EXACT, len);
     report_uint(r, "seen file", "bytes", FORM_BYTES, EXACT, h.file_len);
     report_number(r, "bits/key", "bits_per_key", FORM_DECIMAL, EXACT, 8 * (double)len / (double)n);
-    report_number(r, "real FPR", "fpr", FORM_DIGITS, EXACT, layer->kind->fpr_at(layer, (double)n));
+    double fpr = layer->kind->fpr_at(layer, (double)n);
+    report_number(r, "real FPR", "fpr", FORM_DIGITS, EXACT, fpr);
+    report_number(r, NULL, "fpr_factor", FORM_DIGITS, ESTIMATED,
+                  is_formula(&shape, (double)n, fpr) ? NAN : spec->kind->layout->factor);
 }
 
 static void add_layouts(struct report *r, const struct plan_layouts *plan,
@@ -74,7 +85,8 @@ static void print_layouts(const struct plan_layouts *plan, const struct report *
     static const int widths[] = {-10, 14, 4, 10, 10, 8, 0};
     report_table(r, "layouts", widths, out);
     fprintf(out,
-            "\nThe real FPR is that of the formula for %s. Bits a key are those of the other "
+            "\nThe real FPR is that of the formula for %s. Of redisson, and of small filters of "
+            "others, it is\nestimated, to within a factor of 4. Bits a key are those of the other "
             "program's file.\n",
             plan->n != 0 ? "the capacity" : "a half-full filter");
 }
