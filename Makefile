@@ -8,7 +8,7 @@
 # WITH_FOREIGN=no (do without the filters of other programs, and so without Redis; default: yes),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
-# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`),
+# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`, or a unit test's source),
 # CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`),
 # SEEN=/usr/bin/seen (test this program, not the one in BUILD: `make bats SEEN=/usr/bin/seen`),
 # ONLY (of these, what has this in its name: `make check TESTS=tests/cli/query.bats ONLY='empty lines'`),
@@ -212,13 +212,14 @@ demo:
 
 tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 
-# By name, or by what changed since a revision (tests/map), or all.
-CHOSEN = $(or $(TESTS),$(if $(CHANGED),$(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
+# By name (a unit test by its source, too), or by what changed since a revision (tests/map), or all.
+NAMED = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(patsubst tests/fuzz/%.c,$(BUILD)/replay/%,$(TESTS)))
+CHOSEN = $(or $(NAMED),$(if $(CHANGED),$(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
     $(BATS) $(if $(SEEN),,$(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))))
 
 ## check: build and run all tests; TESTS='FILE...' ONLY='NAME' some, CHANGED=REV what a change concerns, FAIL_FAST=1
 check:
-	+$(Q)$(if $(SEEN),:,$(PARALLEL) tests)
+	+$(Q)$(if $(SEEN),:,$(PARALLEL) $(if $(NAMED),all $(filter $(BUILD)/%,$(NAMED)) $(if $(SANITIZER),,$(PRELOADED)),tests))
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(CHOSEN)
 
 ## unit: only the unit tests

@@ -32,13 +32,6 @@ same() { alike <(redis a --raw GET "$2" | head -c -1) <(seen export "$1" -o -); 
 # empty KEY: a bitmap without a bit.
 empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
 
-# config KEY N P M K: Redisson's configuration of a filter.
-config()
-{
-    redis a HSET "{$1}:config" size "$4" hashIterations "$5" expectedInsertions "$2" \
-        falseProbability "$3" >/dev/null
-}
-
 @test "query answers as the file does, with the same bits" {
     seq 900 >keys
     seq 500 3000 >asked
@@ -405,24 +398,8 @@ until_cut()
 has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
 
 @test "connections that are lost: dedup knows all that was new, or says that it does not" {
-    local name status=0
-    name=$(uri k redisson:bits=40000000,k=7)
     redis a SETBIT k 39999999 0
-    seq 50000 >keys
-    seen dedup "$name" keys >out 2>err 3>&- &
-    redis_cut a $! out
-    wait $! || status=$?
-    case $status in
-    0) cmp out keys ;;
-    2)
-        [ "$(wc -l <err)" = 1 ]
-        grep 'may have been carried out or not' err
-        ;;
-    *) false ;;
-    esac
-    seen dedup "$name" keys >>out
-    [ -z "$(sort out | uniq -d)" ]
-    [ "$(wc -l <out)" -gt 48500 ]
+    loses_connections "$(uri k redisson:bits=40000000,k=7)" 50000 48500
 }
 
 @test "a connection that is lost once does not stop add" {

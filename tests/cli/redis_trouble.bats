@@ -61,19 +61,12 @@ said()
     [[ ${#stderr_lines[@]} = 1 && $stderr =~ $1 ]] || { echo "stderr: $stderr"; return 1; }
 }
 
-# config KEY: the configuration of a filter by Redisson for 100 keys.
-config()
-{
-    redis a HSET "{$1}:config" size 958 hashIterations 7 expectedInsertions 100 \
-        falseProbability 0.01
-}
-
 SMALL=gozero:bits=20000
 LARGE=gozero:bits=4000000 # 500 kB, for 20000 keys with an FPR of 1e-16
 
 @test "a signal ends a command that waits for a silent server, in seconds" {
     seq 1000 >keys
-    config r
+    config r 100 0.01 958 7
     for command in add dedup; do
         proxy BITCOUNT 1 run "kill -STOP ${REDIS_PIDS[a]}; until [ -s pid ]; do sleep 0.01; done; kill -TERM \$(cat pid)"
         : >pid
@@ -136,7 +129,7 @@ LOST='keys that were added are missing: the filter was deleted or replaced, or a
     said 'the bitmap was deleted or replaced by a shorter one'
     [ ! -e f ]
     # Rates of samples need the bits that were counted.
-    config r
+    config r 100 0.01 958 7
     empty r 120
     seen add "$(uri r redisson)" <(seq 100)
     proxy GETRANGE 2 run "$(cli DEL r)"

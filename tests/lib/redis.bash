@@ -80,6 +80,35 @@ redis_cut()
     done
 }
 
+# loses_connections URI N LEAST: dedup of so many keys, while connections are closed, and then again, prints none
+# twice, and so many at least.
+loses_connections()
+{
+    local status=0
+    seq "$2" >keys
+    seen dedup "$1" keys >out 2>err 3>&- &
+    redis_cut a $! out
+    wait $! || status=$?
+    case $status in
+    0) cmp out keys ;;
+    2)
+        [ "$(wc -l <err)" = 1 ]
+        grep 'may have been carried out or not' err
+        ;;
+    *) false ;;
+    esac
+    seen dedup "$1" keys >>out
+    [ -z "$(sort out | uniq -d)" ]
+    [ "$(wc -l <out)" -gt "$3" ]
+}
+
+# config KEY N P M K: Redisson's configuration of a filter.
+config()
+{
+    redis a HSET "{$1}:config" size "$4" hashIterations "$5" expectedInsertions "$2" \
+        falseProbability "$3" >/dev/null
+}
+
 redis_kill()
 {
     local pid=${REDIS_PIDS[$1]}

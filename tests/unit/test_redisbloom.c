@@ -550,10 +550,23 @@ TEST(bits_that_no_key_sets_are_refused)
     d->file[1].data[1031] = 0;
     d->file[1].len++;
     CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
-    CHECK_STR(err.text, "'data' has 1 bytes behind its last link");
+    CHECK_STR(err.text, "'data' has 1 bytes behind its last link: 'head -c 5128' drops them");
     d->file[1].len -= 2;
     CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
     CHECK_STR(err.text, "'data' is cut short: it ends within link 1");
+    free(d);
+}
+
+TEST(bits_that_do_not_fill_their_bytes_are_refused)
+{
+    struct err err;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump *d = read_dump("rb_scale_e10_n50_x4");
+    uint8_t *n_bits = d->file[0].data + CHAIN + 8;
+    put_le64(n_bits, get_le64(n_bits) - 1);
+    CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK(did(strstr(err.text, "link 0: its number of bits is ") != NULL, err.text));
     free(d);
 }
 
@@ -664,6 +677,7 @@ int main(int argc, char **argv)
     RUN(the_seed_of_old_modules_is_given);
     RUN(what_the_spec_says_is_compared);
     RUN(bits_that_no_key_sets_are_refused);
+    RUN(bits_that_do_not_fill_their_bytes_are_refused);
     RUN(keys_are_counted_rightly_at_high_rates);
     RUN(after_a_crash_the_bits_say_how_many_keys_there_are);
     scratchdir_leave();
