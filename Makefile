@@ -174,6 +174,9 @@ $(PRELOADED): $(wildcard tests/preload/*) $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(TEST_CFLAGS) -shared -fPIC $(LDFLAGS) -o $@ $(filter %.c,$^) -ldl
 
+# $(call keep,TEXT): writes it into the target, unless it is there already.
+keep = mkdir -p $(@D) && { echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@; }
+
 # A change of compiler or flags rebuilds everything: objects of two kinds are never linked together.
 $(BUILD)/flags: FORCE
 	$(Q)$(call keep,$(CC) $(ALL_CFLAGS) $(BIND_NOW) $(LDFLAGS))

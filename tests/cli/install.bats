@@ -142,6 +142,14 @@ END
     run -1 grep -E 'DSEEN_(HIREDIS|SODIUM)|-l(hiredis|sodium)' said
 }
 
+@test "other flags, or another revision, rebuild what depends on them" {
+    for flags in -O1 -O0; do
+        env -u MAKEFLAGS make -s -C "$SOURCE" BUILD="$PWD/none" CFLAGS=$flags REVISION="one$flags" "$PWD"/none/{flags,revision}
+        grep -q -- " $flags " none/flags
+        [ "$(cat none/revision)" = "one$flags" ]
+    done
+}
+
 @test "the program is linked in the same order in every locale" {
     for locale in C de_DE.UTF-8 C.UTF-8; do
         LC_ALL=$locale would BUILD="$PWD/none" "$PWD/none/seen" 2>/dev/null | grep -- "-o $PWD/none/seen " >"said.$locale"
