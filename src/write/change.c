@@ -15,7 +15,7 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/sig.h"
-#include "keys/hash_foreign.h"
+#include "keys/xxh3.h"
 #include "file/header.h"
 
 /* The batch as a layer, in an unnamed file. */
@@ -31,17 +31,14 @@ struct batch_layer {
 /* Sets c->id to the hash that the file stores for a batch ID: seen(5). */
 static bool hash_id(struct change *c, struct err *err)
 {
-    uint64_t lane[2];
     size_t room = strlen(c->batch_id) + sizeof "remove ";
     char *text = malloc(room);
     if (text == NULL)
         return fail(err, "out of memory");
     int len = snprintf(text, room, "%s %s", c->op == COUNTS_ADD ? "add" : "remove", c->batch_id);
-    const char *data = text;
-    hash_highway_128.keys(&data, &(size_t){(size_t)len}, 1, &(struct hash_seed){0}, lane, 1);
+    put_le64(c->id, xxh3_bytes(text, (size_t)len, 0));
+    put_le64(c->id + 8, xxh3_bytes(text, (size_t)len, 1));
     free(text);
-    put_le64(c->id, lane[0]);
-    put_le64(c->id + 8, lane[1]);
     return true;
 }
 
