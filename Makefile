@@ -20,7 +20,7 @@ PREFIX  ?= /usr/local
 override PREFIX := $(patsubst ~/%,$(HOME)/%,$(PREFIX))
 export ONLY FAIL_FAST
 CFLAGS  ?= -O2 -g
-VERSION := 0.1.0
+VERSION := 1.0.0
 # Of the sources: in a tarball, git archive has written it into that file. "-dirty" if they were changed since.
 REVISION := $(filter-out $$Format%,$(shell cut -c 1-12 tests/package/revision))
 ifeq ($(REVISION),)

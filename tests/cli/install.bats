@@ -186,7 +186,7 @@ END
     (umask 000 && pack TZ=America/Lima LC_ALL=C.UTF-8)
     cmp one.tar.gz build/dist/*.tar.gz
     tar -xzf one.tar.gz
-    [ "$(cat seen-*/tests/package/revision)" = "$(cat revision)" ]
+    diff seen-*/tests/package/revision revision
     env -u MAKEFLAGS make -s -C seen-* "$PWD/build/seen.o" BUILD="$PWD/build"
     grep -q "$(cut -c 1-12 revision)" build/seen.o
     run -1 grep -q "$(cut -c 1-12 revision)-dirty" build/seen.o

@@ -3,7 +3,7 @@
 class Seen < Formula
   desc "Print lines that were not seen before, and remember them"
   homepage "https://SITE/"
-  url "https://SITE/seen-0.1.0.tar.gz"
+  url "https://SITE/seen-1.0.0.tar.gz"
   sha256 "0" * 64
   license "MIT"
 

@@ -4,7 +4,7 @@
 
 stdenv.mkDerivation rec {
   pname = "seen";
-  version = "0.1.0";
+  version = "1.0.0";
 
   src = fetchurl {
     url = "https://SITE/seen-${version}.tar.gz";

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+# The golden files: filters that version 1.0.0 of seen made, of every kind, layout, policy and preparation, in
+# tests/vectors/seen. tests/vectors/seen/make made them; tests/cli/golden.bats reads them.
+#
+# A row of manifest.tsv is a filter: its name; the form of its records; the options that a query needs, or -; how many
+# records were added, those from 1 on; which of the other records, up to ASKED, it has by chance, or -; what takes keys: add,
+# or -; its numbers of occurrences: once, all or -; and what stats says of it.
+# shellcheck disable=SC2034 # for those who load this
+GOLDEN=$SOURCE/tests/vectors/seen
+ASKED=2300
+
+# form FORM FIRST LAST: these records.
+form()
+{
+    case $1 in
+        number) seq "$2" "$3" ;;
+        word) seq -f 'Key-%.0f' "$2" "$3" ;;
+        loud) seq -f 'KEY-%.0f' "$2" "$3" ;;
+        spaced) seq -f "$(printf ' \tKey-%%.0f ')" "$2" "$3" ;;
+        hex) seq "$2" "$3" | xargs printf 'aB%06x\n' ;;
+        nul) seq "$2" "$3" | tr '\n' '\0' ;;
+        csv) seq -f 'x,%.0f,y' "$2" "$3" ;;
+        table) seq -f ' x   %.0f  y' "$2" "$3" ;;
+        crlf) seq "$2" "$3" | sed 's/$/\r/' ;;
+        *) return 1 ;;
+    esac
+}
+
+# found FILTER FORM OPTIONS: the numbers of the records that it has, of all that are asked.
+found()
+{
+    local options=()
+    [ "$3" = - ] || read -ra options <<<"$3"
+    form "$2" 1 "$ASKED" | (cd "$GOLDEN" && seen query "${options[@]}" -n "$1") | tr '\0' '\n' | cut -d : -f 1
+}
+
+# facts FILTER: what stats says that is stored in the file.
+facts()
+{
+    seen stats --json "$1" | jq -c '[.format_version, .kind, .hash, .preparation, .keys_from, .encoding, .secret, .state, .epoch,
+        .policy, .generations, .n_design, .fpr_design, .records, .keys_added, .bytes,
+        (.layers[] | [.kind, .bytes, .n_design, .fpr_design, .generation])]'
+}
+
+# occurrences FIRST LAST: the numbers, each once, twice or three times.
+occurrences() { seq "$1" "$2" | awk '{ for (i = 0; i <= $1 % 3; i++) print }'; }
