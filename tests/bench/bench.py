@@ -112,7 +112,7 @@ class Job:
         self.command = command  # for the shell, or a list of arguments
         self.statuses = statuses
         self.yardstick = yardstick
-        self.least = least  # the bare reader's job, the CPUs, the file, and the stages (least.c)
+        self.least = least  # the bare reader's job (or another), CPUs, a file and its stages (least.c)
         self.output = output  # a file that the job makes: removed before, measured after
         self.rival = rival
         self.records = records or N
@@ -293,12 +293,13 @@ def jobs_for(kind):
     for j in thread_counts():
         jobs.append(Job("query of four layers -j%d" % j,
                         "exec %s query -j%d %s.layers %s >/dev/null" % (SEEN, j, kind, ask),
-                        "query -j%d" % j))
+                        least=("query -j%d" % j, min(j, CPUS), ask, ())))
     seen("add", "exec {seen} add -j{j} out.seen %s" % file, "wc -l", ("records", "add", "filter"),
          before="%s create --empty --fixed -n %d out.seen" % (SEEN, N), output=out)
     seen("dedup", "exec {seen} dedup --create -n %d -p 0.001 -j{j} out.seen %s >out" % (N, file), "wc -l",
          ("records", "add", "filter", "print"), output=out)
     jobs.append(Job("cat, into a file", "exec cat %s >out" % file))
+    seen("dedup, in memory", "exec {seen} dedup -j{j} <%s >out" % file, "wc -l", output=DIR + "/out")
     seen("dedup, growing", "exec {seen} dedup --create -p 0.001 -j{j} out.seen %s >out" % file,
          "cat, into a file", output=out)
     seen("create --compact", "exec {seen} create --compact -j{j} out.seen %s" % file, "wc -l",
@@ -396,7 +397,7 @@ def grown():
 
 def crafted():
     """Counted sets of keys whose hashes are chosen, beside those of random keys."""
-    make = "exec %s create --counted -j1 -xp 0 --memory 12M --force %s.seen %s.keys"
+    make = "exec %s create --counted -j1 -xp 0 --memory 16M --force %s.seen %s.keys"
     ask = "exec %s query -j1 -c %s.seen %s.keys"
     jobs = []
     for crowd in "random", "run", "page":
@@ -461,9 +462,7 @@ def counted():
 def verdict(kind, result):
     goal = GOALS.get((kind, result["job"]))
     if not goal and result["least_ratio"]:
-        goal = "least", LEAST
-    if not goal and result["job"].startswith("query of four layers"):
-        goal = "x", LAYERS
+        goal = "least", LAYERS if result["job"].startswith("query of four layers") else LEAST
     if not goal:
         return ""
     measure, most = goal

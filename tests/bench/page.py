@@ -6,8 +6,8 @@
     page.py             writes them anew from figures.json
     page.py --check     prints how they differ from figures.json; the exit status is 1 then
 
-The figures stand between two comments: <!-- dedup --> and <!-- bench --> in README.md, bench in the
-manual page. `make figures` measures, and calls this.
+The figures stand between two comments: <!-- dedup --> and <!-- bench --> in README.md, bench and least
+in the manual page. `make figures` measures, and calls this; what changes is printed.
 """
 
 import difflib
@@ -25,7 +25,7 @@ RECORD = HERE + "/figures.json"
 PICTURE = HERE + "/speed.svg"
 README = TOP + "/README.md"
 PAGE = TOP + "/man/seen-performance.7"
-FIELDS = ("job", "ns_per_record", "ratio", "peak_bytes")
+FIELDS = ("job", "ns_per_record", "ratio", "least_cpu_ratio", "peak_bytes")
 AWK, SORT = "awk '!seen[$0]++'", "sort -u"
 INSERT, CHECK = "bloom create+insert, p = 0.001", "bloom check, p = 0.001"
 
@@ -178,6 +178,21 @@ def roff(run):
     return "".join(history.escape(row) + "\n" for row in rows)
 
 
+def least(run):
+    """The table of CPU times as multiples of the least; in the last row, of that with one layer."""
+    wanted = [("seen create F FILE", "create"), ("cat FILE | seen create F", "create, pipe"),
+              ("seen query F FILE", "query"), ("cat FILE | seen query F", "query, pipe"),
+              ("seen add F FILE", "add"), ("seen dedup F FILE >NEW", "dedup")]
+    wanted = [(title, "%s %s" % (job, run.most)) for title, job in wanted]
+    wanted += [("seen merge -o F A B", "merge"), ("query of four layers", "query of four layers -j1")]
+    rows = ["%-24s %8s %8s %8s" % ("", "URLs", "SHA-1", "phone")]
+    for title, job in wanted:
+        values = [jobs.get(job, {}).get("least_cpu_ratio") for jobs in run.kinds.values()]
+        cells = " ".join("%8.2f" % v if v else " " * 8 for v in values)
+        rows += ["%-24s %s" % (title, cells.rstrip())] if any(values) else []
+    return "".join(history.escape(row) + "\n" for row in rows)
+
+
 def first(run):
     """The README's first table."""
     rows = ["| %d million URLs, 660 MB | time | memory |" % (run.n // 1000000), "|---|---:|---:|"]
@@ -225,6 +240,7 @@ def pages(run):
     readme = replaced(read(README), "<!-- dedup -->", "<!-- dedup ends -->", first(run))
     readme = replaced(readme, "<!-- bench -->", "<!-- bench ends -->", speed(run))
     page = replaced(read(PAGE), '.\\" bench', '.\\" bench ends', roff(run))
+    page = replaced(page, '.\\" least', '.\\" least ends', least(run))
     return {README: readme, PAGE: page, PICTURE: svg(run)}
 
 
@@ -236,6 +252,7 @@ def write(path, text):
 def update(results):
     """After a run of all jobs."""
     write(RECORD, json.dumps(kept(results), indent=0) + "\n")
+    check()
     write_pages()
 
 
@@ -247,9 +264,11 @@ def write_pages():
 def check():
     status = 0
     for path, text in pages(Run(json.loads(read(RECORD)))).items():
-        for line in difflib.unified_diff(read(path).splitlines(), text.splitlines(),
-                                         os.path.relpath(path, TOP), "figures.json", lineterm=""):
-            print(line)
+        name, before = os.path.relpath(path, TOP), read(path)
+        lines = difflib.unified_diff(before.splitlines(), text.splitlines(), name, "figures.json",
+                                     lineterm="")
+        if before != text:
+            print(name + " is another picture" if path == PICTURE else "\n".join(lines))
             status = 1
     return status
 

@@ -16,8 +16,9 @@ import curves
 N = 10_000_000
 EXPONENTS = (0.302, 9)  # p from 10^-0.302 to 10^-9
 MOST_BITS = 56
+# Without a style: only in the table.
 LINES = [("bound", "least possible", "bound"), ("compact", "seen --compact", "ours"),
-         ("bloom", "seen", "ours"), ("classic", "classic Bloom", "rival"),
+         ("bloom", "seen", "ours"), ("fixed", "seen --fixed", None), ("classic", "classic Bloom", "rival"),
          ("fuse", "binary fuse", "other")]
 
 
@@ -35,11 +36,15 @@ def fuse(p):
 
 
 def plan(seen, p):
-    out = subprocess.run([seen, "plan", "--json", "-n", str(N), "-p", "%.6g" % p],
-                         check=True, capture_output=True).stdout
-    answer = json.loads(out)
-    bits = {row["kind"]: row["bits_per_key"] for row in answer["kinds"]}
+    def ask(*options):
+        out = subprocess.run([seen, "plan", "--json", "-n", str(N), "-p", "%.6g" % p, *options],
+                             check=True, capture_output=True).stdout
+        answer = json.loads(out)
+        return answer, {row["kind"]: row["bits_per_key"] for row in answer["kinds"]}
+
+    answer, bits = ask()
     bits["bound"] = answer["bound_bits_per_key"]
+    bits["fixed"] = ask("--fixed")[1]["bloom"]
     bits |= {"classic": classic(p), "fuse": fuse(p)}
     return bits
 
@@ -50,7 +55,7 @@ def draw(seen):
                  for i in range(steps + 1)]
     points = [(e, plan(seen, max(10 ** -e, 1e-9))) for e in exponents]
     lines = [curves.Line(label, style, [(e, bits[kind]) for e, bits in points if kind in bits])
-             for kind, label, style in LINES]
+             for kind, label, style in LINES if style]
     return curves.draw(lines, title="Bits a key over the false-positive rate",
                        x=curves.Axis(EXPONENTS, [(e, "1e-%d" % e)
                                                  for e in range(1, EXPONENTS[1] + 1)],
