@@ -308,7 +308,7 @@ static int run(int argc, char **argv)
         return run_help(argc - 1, argv + 1);
     for (int i = 2; word[0] == '-' && i < argc; i++)
         if (find_command(argv[i]) != NULL)
-            return opt_misuse(NULL, "option '%s' goes behind the command: seen %s %s ...", word,
+            return opt_misuse(NULL, "option '%s' goes after the command: seen %s %s ...", word,
                               argv[i], word);
     struct typing t = typing_begin(word, strlen(word));
     typing_offer(&t, "--version");

@@ -65,9 +65,9 @@ static bool check_counting_options(const struct add *a, struct err *err)
         return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
                     counts != NULL ? counts : "--batch-id");
     if (c->batch_id != NULL)
-        return fail(err,
-                    "'%s' remembers no batches and needs none: adding keys again changes nothing",
-                    path);
+        return fail(
+            err, "'%s' does not remember batches, and need not: adding keys again changes nothing",
+            path);
     return counts == NULL || fail(err,
                                   "'%s' does not count its keys, so %s has no effect; 'seen create "
                                   "--counted' makes sets that do",

@@ -347,7 +347,7 @@ static bool keys_fit(const struct create *c)
         return true;
     if ((h->compat & COMPAT_ASSUMED) != 0) {
         if (census->fpr > writer_warn_fpr(h))
-            say_warning("'%s' is fuller than half: its false-positive rate is %.3g", c->path,
+            say_warning("'%s' is more than half full: its false-positive rate is %.3g", c->path,
                         census->fpr);
         return true;
     }

@@ -350,8 +350,8 @@ static bool make(struct dedup *d)
         return say_failure(&err);
     bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
     if (d->adding.there != STORE_THERE && is_usual && !d->quiet)
-        say_note("'%s' was made: up to one new record in %.0f will be taken for known (-p sets the "
-                 "rate)",
+        say_note("'%s' was made: up to one new record in %.0f will be mistaken for a known one (-p "
+                 "sets the rate)",
                  d->adding.path, 1 / h->fpr_design);
     return true;
 }
@@ -442,10 +442,10 @@ static void report_dedup(const struct dedup *d, const struct lost *lost)
     show_lost(run, lost->run, lost->at_least);
     show_lost(all, lost->all, lost->at_least);
     if (is_in_memory(d) || !store_is_file(a->path))
-        say_note("%llu records, %llu new; new ones probably taken for known: %s", records, n_new,
+        say_note("%llu records, %llu new; new ones probably mistaken for known: %s", records, n_new,
                  run);
     else
-        say_note("%llu records, %llu new; new ones probably taken for known: %s, and %s since "
+        say_note("%llu records, %llu new; new ones probably mistaken for known: %s, and %s since "
                  "'%s' was made",
                  records, n_new, run, all, a->path);
 }
@@ -474,7 +474,8 @@ static void conclude_dedup(struct dedup *d)
     if (s->state.too_full || d->verbose)
         lost = count_lost(d);
     if (s->state.too_full && !d->verbose && !d->adding.feed.failed)
-        say_note("new ones probably taken for known: %s", show_lost(run, lost.run, lost.at_least));
+        say_note("new ones probably mistaken for known: %s",
+                 show_lost(run, lost.run, lost.at_least));
     if (d->count && !d->quiet)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)

@@ -140,7 +140,7 @@ static void count_newest(const struct export *e, struct header *h)
     if (filter_health(&e->make.in[0]) == FILTER_CLEAN || !chain_is_exact(h))
         return;
     chain_recount(&layers, 1, &h->counters);
-    say_warning("'%s': its keys are counted by its bits, so their number is an estimate", e->path);
+    say_warning("'%s': the number of its keys is an estimate, from its bits", e->path);
 }
 
 static bool export(struct export *e, struct err *err)
@@ -175,7 +175,7 @@ static int run(int argc, char **argv)
     e.path = argv[p.first];
     e.to_file = !p.address;
     if (e.push.expire > STORE_MAX_EXPIRE)
-        return opt_misuse(&cmd_export, "option '--expire': no filter lives that long");
+        return opt_misuse(&cmd_export, "option '--expire': that is too long");
     if (p.address)
         sig_catch();
     bool ok = warn_inputs(&e.make, make_open_one(&e.make, e.path, &err)) && export(&e, &err);

@@ -73,8 +73,8 @@ static const struct {
      "begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops "
      "it"},
     {SIGN_DIGESTS, true,
-     "look like digests, of which digests would be taken; --input-digests takes them as they are, "
-     "and in a filter without --digest they are keys as others"},
+     "look like digests already: add --input-digests, or make the filter without --digest to store "
+     "them as text"},
     {SIGN_RANGE, true,
      "lack the first 5 of 40 digits, which are in the names of range files: seen-passwords(7) has "
      "the command that joins them"},
@@ -103,10 +103,9 @@ static void hint_quoted(struct tally *t, size_t record)
     if (record == 0 || (t->signs & SIGN_QUOTED) != 0)
         return;
     t->signs |= SIGN_QUOTED;
-    say_note(
-        "%s:%llu: a field begins with a quote and ends behind a delimiter: -d does not read the "
-        "quotes of CSV; 'csvformat -T FILE | seen ...' has TABs in their place",
-        tally_where(t), (unsigned long long)t->in_file + record);
+    say_note("%s:%llu: there is a delimiter between quotes: quotes of CSV are not understood; "
+             "'csvformat -T FILE | seen ...' makes TABs of delimiters",
+             tally_where(t), (unsigned long long)t->in_file + record);
 }
 
 /* False: there is a sign that is an error. */

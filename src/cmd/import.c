@@ -59,7 +59,7 @@ static bool fail_read(const struct foreign_files *f, unsigned i, struct err *err
 static bool fail_long(const struct foreign_files *f, unsigned i, uint64_t most, struct err *err)
 {
     return fail(err,
-                "'%s' has more than %" PRIu64 " bytes, all that such a filter takes: 'head -c "
+                "'%s' has more than %" PRIu64 " bytes, the length of such a filter: 'head -c "
                 "%" PRIu64 "' drops what follows",
                 f->in.name[i], most, most);
 }
@@ -353,7 +353,8 @@ static bool recognize(struct import *im, struct err *err)
             found = kind;
     }
     if (found == NULL)
-        return fail(err, "what '%s' is cannot be told by its content: give --layout", im->foreign);
+        return fail(err, "the layout of '%s' cannot be recognised by its content: give --layout",
+                    im->foreign);
     return layout_parse(found->name, &im->spec, err);
 }
 
@@ -460,8 +461,8 @@ static int run(int argc, char **argv)
         return p.status;
     im.foreign = argv[p.first];
     if (!p.address && im.layout == NULL)
-        return opt_misuse(&cmd_import, "--layout is missing: it says what FOREIGN is, and "
-                                       "'--layout auto' tells a file by its content");
+        return opt_misuse(&cmd_import, "--layout is missing: it names the layout of FOREIGN; "
+                                       "'--layout auto' recognises a file by its content");
     if (p.address)
         sig_catch();
     bool ok = import(&im);

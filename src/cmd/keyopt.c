@@ -74,8 +74,7 @@ const struct opt keyopt_prep_opts[] = {
     {'x', "hex", NULL, "decode the key from hexadecimal digits",
      BIT(struct keyopt, rule.prep, PREP_HEX)},
     {300, "digest", "DIGEST", "store each key's digest: sha1, sha256, md5 or ntlm", OWN,
-     .not_with = " hex",
-     .why = "is for keys that are not digests yet (--input-digests: they are, in hexadecimal)"},
+     .not_with = " hex", .why = "computes digests (--input-digests reads them)"},
     {0},
 };
 
@@ -181,8 +180,9 @@ static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const struct digest *digest = digest_by_name(p->value);
     if (digest == NULL) {
-        opt_misuse(p->command, "option '%s': '%s' is none of sha1, sha256, md5 and ntlm", p->name,
-                   p->value);
+        opt_misuse(p->command,
+                   "option '%s': '%s' is not a digest: there are sha1, sha256, md5 and ntlm",
+                   p->name, p->value);
         return false;
     }
     keyopt->rule.prep |= digest->id << PREP_DIGEST_SHIFT;
@@ -253,8 +253,8 @@ static bool take_names(struct keyopt *keyopt, FILE *list, struct err *err)
         if (*name == '\0')
             ok = fail(err, "--files0-from: '%s' has an empty name", from);
         else if (strcmp(from, "-") == 0 && strcmp(name, "-") == 0)
-            ok =
-                fail(err, "--files0-from: keys cannot come from standard input, as their names do");
+            ok = fail(
+                err, "--files0-from: keys cannot come from standard input, because their names do");
         else if (!take_name(keyopt, name))
             ok = fail(err, "out of memory");
     }
@@ -410,7 +410,7 @@ static bool read_secret(struct keyopt *keyopt, const char *path, struct err *err
     if (!secret_read(&keyopt->secret, path, &others, err))
         return false;
     if (others)
-        say_warning("other users can read or change the secret in '%s'; 'chmod 600' forbids it",
+        say_warning("other users can read or change the secret in '%s'; 'chmod 600' prevents it",
                     path);
     keyopt->secret_read = true;
     return true;
@@ -468,8 +468,8 @@ bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err)
     if (keyopt->rule.digested)
         return digest != NULL || fail(err, "--input-digests is for filters made with --digest");
     return digest == NULL || digest_missing() == NULL ||
-           fail(err, "cannot take %s digests, only read them (--input-digests): %s", digest->name,
-                digest_missing());
+           fail(err, "cannot compute %s digests, only read them (--input-digests): %s",
+                digest->name, digest_missing());
 }
 
 bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char *path,

@@ -390,8 +390,8 @@ static bool refuse_taking(const struct merge *m)
     unsigned i = 0;
     while (combine_counts(&m->make.in[i].header))
         i++;
-    say_error("'%s' is of kind %s, from which no keys can be taken; make it anew from its keys, or "
-              "keep them in a counted set: 'seen create --counted'",
+    say_error("'%s' is of kind %s, from which keys cannot be removed; 'seen create --counted' "
+              "makes a set from which they can",
               m->make.in[i].path, format_kind_name(&m->make.in[i].header));
     return false;
 }

@@ -480,7 +480,7 @@ static bool check_operands(const struct opt_parser *p)
         opt_misuse(c, "no output file given; did you mean -o %s?", missing);
     else if (too_many)
         opt_misuse(c, "more than one %s given%s", c->operand,
-                   lacks_out ? "; that of the output goes behind -o" : "");
+                   lacks_out ? "; the name of the output goes after -o" : "");
     else if (lacks_out && c->output != NULL)
         opt_misuse(c, "no output file given (-o %s)", c->output);
     else if (p->out != NULL && missing != NULL && keyopt_is_filter(p->out) && c != &cmd_import)

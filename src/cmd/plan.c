@@ -360,7 +360,7 @@ static int run(int argc, char **argv)
                           argv[p.first], argv[p.first], p.first + 1 < argc ? " -p " : "",
                           p.first + 1 < argc ? argv[p.first + 1] : "");
     if (p.first < argc)
-        return opt_misuse(&cmd_plan, "'%s' is too much: plan reads no files", argv[p.first]);
+        return opt_misuse(&cmd_plan, "unexpected operand '%s': plan reads no files", argv[p.first]);
     int status = check_wishes(&w);
     if (status != 0)
         return status;

@@ -29,7 +29,7 @@ static bool take_replicas(struct open_options *o, struct opt_parser *p)
     if (!opt_count(p, &n) || !opt_positive(p, n))
         return false;
     if (n > INT_MAX) {
-        opt_misuse(p->command, "option '%s': no server has so many replicas", p->name);
+        opt_misuse(p->command, "option '%s': that is more than a server can have", p->name);
         return false;
     }
     o->replicas = (unsigned)n;

@@ -214,7 +214,7 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
         f->map = map;
         f->map_len = len;
     } else if (errno == ENODEV) {
-        fail(err, "cannot write to '%s': its file system permits no shared mapping", f->path);
+        fail(err, "cannot write to '%s': its file system does not permit shared mappings", f->path);
     } else {
         fail_errno(err, "cannot map '%s'", f->path);
     }
@@ -442,7 +442,7 @@ bool filter_check_intact(const struct filter *f, struct err *err)
         return true;
     return filter_is_copied(f) ? fail(err,
                                       "'%s' was copied by its overlay file system when a writer "
-                                      "came: run this again",
+                                      "opened it: run this again",
                                       f->path)
                                : overwritten(f, err);
 }

@@ -106,13 +106,17 @@ static bool read_open(struct secret *secret, int fd, const char *path, bool *oth
     if (n < 0)
         return fail_errno(err, "cannot read secret '%s'", path);
     if (n > SECRET_LEN)
-        return fail(err, "'%s' is no secret: it is longer than %d bytes", path, SECRET_LEN);
+        return fail(err, "'%s' is not a valid secret: it is longer than %d bytes", path,
+                    SECRET_LEN);
     if (n < SECRET_LEN)
-        return fail(err, "'%s' is no secret: it has only %d of %d bytes", path, (int)n, SECRET_LEN);
+        return fail(err, "'%s' is not a valid secret: it has %d bytes, not %d", path, (int)n,
+                    SECRET_LEN);
     const char *weak = weakness(secret);
     return weak == NULL ||
-           fail(err, "'%s' is no secret: it is %s, which can be guessed; --new-secret makes one",
-                path, weak);
+           fail(
+               err,
+               "'%s' is not a valid secret: it is %s, which can be guessed; --new-secret makes one",
+               path, weak);
 }
 
 bool secret_read(struct secret *secret, const char *path, bool *others, struct err *err)
@@ -185,13 +189,14 @@ bool secret_check(const struct secret *secret, const struct header *h, const cha
         char given[SECRET_ID_TEXT], wanted[SECRET_ID_TEXT];
         secret_id_text(&mark, given);
         secret_id_text(&h->secret, wanted);
-        return fail(err, "is not the secret of '%s': its identifier is %s, that of the filter's %s",
+        return fail(err, "is not the secret of '%s': its identifier is %s, the filter needs %s",
                     path, given, wanted);
     }
     return memcmp(mark.proof, h->secret.proof, sizeof mark.proof) == 0 ||
            fail(err,
-                "is the secret that '%s' claims to have, but who made its header did not know the "
-                "secret: the filter is forged",
+                "is the secret that '%s' names, but its header was not signed with it: the filter "
+                "is "
+                "forged",
                 path);
 }
 

@@ -116,7 +116,7 @@ bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct lay
 {
     *bits = (struct layout_bits){.data = in->data[0], .len = in->len[0], .order = ORDER_HIGH_FIRST};
     if (bits->len == (m + 7) / 8 + 1 && bits->data[bits->len - 1] == '\n')
-        return fail(err, "redis-cli wrote a newline behind it: 'head -c %" PRIu64 "' drops that",
+        return fail(err, "redis-cli wrote a newline after it: 'head -c %" PRIu64 "' drops that",
                     bits->len - 1);
     return classic_check_bits(bits, m, err) &&
            (bits->len <= classic_bytes(m) ||

@@ -286,8 +286,9 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         return fail(err, "it ends within its header");
     struct parts f = parse(p);
     if (f.version != VERSION && is_old(p, len))
-        return fail(err,
-                    "a version before 0.2.2 wrote it, with another hash function: make it again");
+        return fail(
+            err,
+            "it was written by a version before 0.2.2, with another hash function: make it again");
     if (!check_parts(&f, len, err))
         return false;
     uint64_t bytes = classic_bytes(f.m);

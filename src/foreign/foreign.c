@@ -14,12 +14,12 @@
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err)
 {
     if (h->hash->keyed)
-        return fail(err, "has a secret, which no other program knows of");
+        return fail(err, "has a secret, which other programs do not know");
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!kind_is_foreign(h->layers[i].kind) || h->layers[i].kind != h->layers[0].kind)
-            return fail(err, "is of no other program's layout");
+            return fail(err, "does not have the layout of another program");
     if (h->n_layers > 1 && (!format_grows(h) || chain_newest(h) != h->n_layers - 1))
-        return fail(err, "has several layers, which are no chain of its layout");
+        return fail(err, "has several layers, which do not form a valid chain of its layout");
     *filter = (struct layout_filter){.hash = h->hash,
                                      .seed = h->seed,
                                      .encoding = prep_encoding(h->prep),

@@ -20,7 +20,8 @@
 #include "file/newfile.h"
 
 /* Describes a filter file of a layout for the other program; n_added is the header's current
- * keys_added. If the file has no layout, fails with a predicate: "is of no other program's layout".
+ * keys_added. If the file has no layout, fails with a predicate: "does not have the layout of
+ * another program".
  */
 bool foreign_filter(const struct header *h, struct layout_filter *filter, struct err *err);
 

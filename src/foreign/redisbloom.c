@@ -211,7 +211,7 @@ static bool size_link(uint64_t n, double error, struct kept kept, struct layer *
 static bool check_add(const struct layer *newest, struct err *err)
 {
     return kept_of(newest).form == CURRENT ||
-           fail(err, "modules before 2.2.1 wrote it, whose rules for adding are others");
+           fail(err, "it was written by a module before 2.2.1, which adds keys differently");
 }
 
 /* Sets hash, seed, capacity and FPR from the links. Each further link halves the error, so the
@@ -383,7 +383,7 @@ static bool read_links(const struct chain *c, const struct layout_foreign *in,
                     size);
     return alone || at == in->len[1] ||
            fail(err,
-                "'%s' has %" PRIu64 " bytes behind its last link: 'head -c %" PRIu64 "' drops them",
+                "'%s' has %" PRIu64 " bytes after its last link: 'head -c %" PRIu64 "' drops them",
                 in->name[1], in->len[1] - at, at);
 }
 

@@ -75,10 +75,10 @@ const char *reading_show(const struct reading *r, char *text)
     append(text, "%s %s", r->field[0] != 0 ? " of" : "",
            (r->how & READING_NUL) != 0 ? "NUL-terminated records" : "lines");
     if ((r->how & READING_WHITESPACE) != 0)
-        append(text, ", parted by blanks");
+        append(text, ", separated by blanks");
     else if (part > ' ' && part <= '~')
-        append(text, ", parted by '%c'", (int)part);
+        append(text, ", separated by '%c'", (int)part);
     else if (r->field[0] != 0 && part != '\t')
-        append(text, ", parted by byte 0x%02x", part);
+        append(text, ", separated by byte 0x%02x", part);
     return text;
 }

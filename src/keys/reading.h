@@ -37,11 +37,11 @@ bool reading_is_valid(const struct reading *r);
 bool reading_differs(const struct reading *a, const struct reading *b);
 
 /* The longest text has "fields ", 15 numbers of at most 8 characters with commas between them, and
- * " of NUL-terminated records, parted by byte 0xff". */
+ * " of NUL-terminated records, separated by byte 0xff". */
 enum { READING_TEXT = 200 };
 
-/* "whole lines", "fields 1,3 of NUL-terminated records, parted by ','"; "" if it is unknown. Writes
- * READING_TEXT bytes at most; returns `text`. */
+/* "whole lines", "fields 1,3 of NUL-terminated records, separated by ','"; "" if it is unknown.
+ * Writes READING_TEXT bytes at most; returns `text`. */
 const char *reading_show(const struct reading *r, char *text);
 
 #endif

@@ -54,7 +54,7 @@ give gozero:bits=M" seen import --layout gozero f -o g
     done
     refuses "seen: cannot import 'f' as redisson: -n and -p give bits=9585 and k=7, not what the \
 spec says" seen import --layout redisson:k=8 -n 1000 -p 0.01 f -o g
-    refuses "seen: what 'f' is cannot be told by its content: give --layout" \
+    refuses "seen: the layout of 'f' cannot be recognised by its content: give --layout" \
         seen import --layout auto f -o g
     [ ! -e g ]
 }

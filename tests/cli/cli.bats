@@ -170,8 +170,8 @@ sort|'sort' is not a command: 'seen dedup' drops repeats, and keeps the order
 top|'top' is not a command: 'The ten most frequent keys' in seen(7) shows how they are found
 -v|unknown option '-v'; did you mean '--version'?
 --verison|unknown option '--verison'; did you mean '--version'?
---json stats f|option '--json' goes behind the command: seen stats --json ...
--n 1000 create f|option '-n' goes behind the command: seen create -n ...
+--json stats f|option '--json' goes after the command: seen stats --json ...
+-n 1000 create f|option '-n' goes after the command: seen create -n ...
 UNION f|'UNION' is not a command; did you mean 'merge'?
 create --bits 9 f|unknown option '--bits': --capacity and --fpr give the size; the numbers of bits and hashes follow from them
 create -v f|unknown option '-v': --json prints a summary
@@ -194,7 +194,7 @@ create --exact f|unknown option '--exact': 'seen create --counted --fpr 0' keeps
 dedup --ttl 7d f|unknown option '--ttl': a filter made with --generations forgets, when 'seen rotate' is run, such as once a day: see seen(7), 'A sliding week'
 plan 1e9 1e-6|unexpected operand '1e9'; did you mean -n 1e9 -p 1e-6?
 plan 1e9|unexpected operand '1e9'; did you mean -n 1e9?
-import f -o g|--layout is missing: it says what FOREIGN is, and '--layout auto' tells a file by its content
+import f -o g|--layout is missing: it names the layout of FOREIGN; '--layout auto' recognises a file by its content
 END
     seq 3 | seen create --digest SHA1 f
     [ "$(seq 5 | seen query -c f)" = 3 ]
@@ -600,7 +600,7 @@ END
         refuses "seen: there is no 'new', but 'f' is a filter: did you mean f -o new?" \
             seen $command -o f new
     done
-    refuses 'seen: more than one FILTER given; that of the output goes behind -o' seen shrink f g
+    refuses 'seen: more than one FILTER given; the name of the output goes after -o' seen shrink f g
     refuses 'seen: two filters are needed: A and B' seen compare f g f
     refuses "seen: 'f' exists (--force replaces it); to keep its keys: seen merge --force -o f f g" \
         seen merge -o f g
@@ -661,7 +661,7 @@ is run, such as once a day; of 7, the oldest is then dropped after a week" seen 
 @test "plan 1e6: the option is named" {
     refuses "seen: unexpected operand '1e6'; did you mean -n 1e6?" seen plan 1e6
     refuses "seen: unexpected operand '250k'; did you mean -n 250k?" seen plan 250k
-    refuses "seen: 'list' is too much: plan reads no files" seen plan list
+    refuses "seen: unexpected operand 'list': plan reads no files" seen plan list
 }
 
 @test "no message repeats a password that stands in a URI" {

@@ -267,7 +267,7 @@ compare the sets that it was made of" ]]
         seen merge -o out a bloom
     rejects "seen: --max is for counted sets; 'bloom' is of kind bloom, which has no counts" \
         seen merge --max -o out bloom bloom
-    rejects "seen: 'bloom' is of kind bloom, from which no keys can be taken; make it anew from its keys, or keep them in a counted set: 'seen create --counted'" \
+    rejects "seen: 'bloom' is of kind bloom, from which keys cannot be removed; 'seen create --counted' makes a set from which they can" \
         seen merge --subtract -o out a bloom
     run -2 seen merge --max --distinct -o out a a
     run -2 seen merge --subtract -o out a

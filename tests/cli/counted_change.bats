@@ -393,7 +393,7 @@ counts()
         [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
     done
     [ "$(seen dedup --create --also n.seen g.seen <<<$'a\nb')" = b ]
-    refuses "seen: 'f.seen' remembers no batches and needs none: adding keys again changes nothing" \
+    refuses "seen: 'f.seen' does not remember batches, and need not: adding keys again changes nothing" \
         seen add --batch-id x f.seen -k b
     refuses "seen: 'n.seen' has no generations, so it cannot be rotated" \
         seen add --rotate-at-capacity n.seen -k a

@@ -78,12 +78,12 @@ make()
     quiet seen create --layout gozero:bits=40000 f.seen keys
     [ "$(seen stats --json f.seen | jq .n_design)" = 1980 ] # 40000 ln 2 / 14
     quiet seen create --force --empty --layout gozero:bits=40000 f.seen
-    # What go-zero recommends, 20 bits a key, is a little fuller than half.
+    # What go-zero recommends, 20 bits a key, is a little more than half full.
     quiet seen create --force --layout gozero:bits=20000 f.seen keys
     quiet seen create --force --empty --layout gozero:bits=20000 f.seen
     quiet seen add f.seen keys
     run -0 --separate-stderr seen create --force --layout gozero:bits=8000 f.seen keys
-    [[ ${#stderr_lines[@]} == 1 && $stderr == *"fuller than half"* ]]
+    [[ ${#stderr_lines[@]} == 1 && $stderr == *"more than half full"* ]]
     refuses "seen: 8000 bits with 14 positions a key have an FPR of 0.0691 for 1000 keys, which is more than 0.01" \
         seen create --force --layout gozero:bits=8000 -p 0.01 f.seen keys
 }

@@ -56,7 +56,7 @@ filled()
     filled a 1 600
     seen import --layout dcso "$vectors/dcso/dc_data.bloom" -o b.seen
     seen merge --max-fpr 0.1 -o both.seen a.seen b.seen
-    refuses "seen: 'both.seen' has several layers, which are no chain of its layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
+    refuses "seen: 'both.seen' has several layers, which do not form a valid chain of its layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export both.seen -o both.bloom
 }
 

@@ -68,7 +68,7 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
 }
 
 @test "--create says what a default rate means, once" {
-    note="seen: note: 'f.seen' was made: up to one new record in 1000 will be taken for known (-p sets the rate)"
+    note="seen: note: 'f.seen' was made: up to one new record in 1000 will be mistaken for a known one (-p sets the rate)"
     run -0 --separate-stderr seen dedup --create f.seen -k a
     [ "$stderr" = "$note" ]
     run -0 --separate-stderr seen dedup --create f.seen -k a
@@ -165,7 +165,7 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     says '^design capacity +5000 ' seen stats b.seen
     says '^design FPR +0.0001 ' seen stats b.seen
     refuses "seen: cannot open 'c.seen': No such file or directory (--create makes it)" seen dedup c.seen /dev/null
-    refuses "seen: --capacity and --fpr are for a filter that is made: they need --create" \
+    refuses "seen: --capacity and --fpr are for a new filter: they need --create" \
         seen dedup -n 5 b.seen /dev/null
     refuses "seen: option '--capacity' must be more than 0" seen dedup -n 0
     run -2 --separate-stderr seen dedup -n 1e13 -p 0.01
@@ -292,11 +292,11 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     [ "$output" = 'one more' ]
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current"* ]]
-    [[ ${stderr_lines[1]} =~ ^"seen: note: new ones probably taken for known: "[0-9.e-]+$ ]]
+    [[ ${stderr_lines[1]} =~ ^"seen: note: new ones probably mistaken for known: "[0-9.e-]+$ ]]
     # With its last record, one line that has this number.
     run -0 --separate-stderr seen dedup --verbose f.seen <(echo two more)
     [ "${#stderr_lines[@]}" = 2 ]
-    [[ ${stderr_lines[1]} == "seen: note: 1 records, 1 new; new ones probably taken for known: "* ]]
+    [[ ${stderr_lines[1]} == "seen: note: 1 records, 1 new; new ones probably mistaken for known: "* ]]
 }
 
 @test "eight processes on one file: nothing twice, nothing missing" {
@@ -458,7 +458,7 @@ slowly()
 @test "--verbose tells how many may have been dropped, --sync-every syncs" {
     seen create --empty -n 1000 -p 0.1 f.seen
     run -0 --separate-stderr seen dedup --verbose --sync-every 10 f.seen <(seq 1000)
-    [[ $stderr =~ ^'seen: note: 1000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.]+)', and ' ]]
+    [[ $stderr =~ ^'seen: note: 1000 records, '([0-9]+)' new; new ones probably mistaken for known: '([0-9.]+)', and ' ]]
     # About 3 % over a run from empty to full; six standard deviations of a Poisson law.
     dropped=$((1000 - BASH_REMATCH[1]))
     awk -v is=$dropped -v want="${BASH_REMATCH[2]}" 'BEGIN {
@@ -474,7 +474,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     quiet seen create --empty -n 20000 -p 0.1 f.seen
     seq 10001 20000 >in
     run -0 --separate-stderr seen dedup --verbose --also a.seen --also b.seen f.seen in in in
-    [[ $stderr =~ ^'seen: note: 30000 records, '([0-9]+)' new; new ones probably taken for known: '([0-9.e+]+)', and ' ]]
+    [[ $stderr =~ ^'seen: note: 30000 records, '([0-9]+)' new; new ones probably mistaken for known: '([0-9.e+]+)', and ' ]]
     # All are new; about 28 % of them are lost. Further copies are no further losses.
     near $((10000 - BASH_REMATCH[1])) "${BASH_REMATCH[2]}"
 }
@@ -484,7 +484,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     new=$(wc -l <<<"$output")
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[0]} == "seen: warning: 'f.seen' is fuller than it was made for: its current "* ]]
-    [[ ${stderr_lines[1]} =~ ^"seen: note: new ones probably taken for known: at least "([0-9]+)$ ]]
+    [[ ${stderr_lines[1]} =~ ^"seen: note: new ones probably mistaken for known: at least "([0-9]+)$ ]]
     echo "$new printed; $stderr"
     [ "${BASH_REMATCH[1]}" -le $((20000 - new)) ]
     [ "${BASH_REMATCH[1]}" -ge $(((20000 - new) * 9 / 10)) ]

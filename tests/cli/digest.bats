@@ -59,8 +59,7 @@ bits_of()
 }
 
 @test "digests that would be digested are refused by create, and noted by others" {
-    local said="look like digests, of which digests would be taken; --input-digests takes them as they are, \
-and in a filter without --digest they are keys as others"
+    local said="look like digests already: add --input-digests, or make the filter without --digest to store them as text"
     for key in a b c; do printf %s $key | sha1sum | cut -c 1-40; done >digests
     refuses "seen: records in 'digests' $said" seen create --digest sha1 f.seen digests
     sed 's/$/:7/' digests >counted
@@ -256,12 +255,12 @@ PYTHON
             seen $command --digest md5 sha1 -k "$digest"
         run -2 seen $command --hex sha1 -k "$digest"
         [[ $output == "seen: 'sha1' was made without --hex, which cannot be added later"* ]]
-        refuses "seen: option '--digest': 'SHA-1' is none of sha1, sha256, md5 and ntlm" \
+        refuses "seen: option '--digest': 'SHA-1' is not a digest: there are sha1, sha256, md5 and ntlm" \
             seen $command --digest SHA-1 sha1 -k a
     done
     for both in '--hex --digest md5' '--digest md5 -x'; do
         # shellcheck disable=SC2086 # several options
-        refuses 'seen: --digest is for keys that are not digests yet (--input-digests: they are, in hexadecimal): not with --hex' \
+        refuses 'seen: --digest computes digests (--input-digests reads them): not with --hex' \
             seen create $both new -k a
     done
     refuses 'seen: --input-digests is for filters made with --digest' seen create --input-digests new -k 00
@@ -339,14 +338,14 @@ PYTHON
     digest=$(printf 'dragon' | sha1sum | cut -c 1-40)
     for command in 'create f.seen' 'dedup --create f.seen' dedup; do
         # shellcheck disable=SC2086 # several words
-        refuses "seen: cannot take sha1 digests, only read them (--input-digests): $why" \
+        refuses "seen: cannot compute sha1 digests, only read them (--input-digests): $why" \
             seen $command --digest sha1 -k dragon
     done
     [ ! -e f.seen ]
     seen create --digest sha1 --input-digests f.seen -k "$digest"
     seen query -q --input-digests f.seen -k "$digest"
     for command in query add dedup; do
-        refuses "seen: cannot take sha1 digests, only read them (--input-digests): $why" \
+        refuses "seen: cannot compute sha1 digests, only read them (--input-digests): $why" \
             seen $command f.seen -k dragon
     done
 }

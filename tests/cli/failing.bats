@@ -334,7 +334,7 @@ which may keep writers by different names apart: it can be read only"
     run -0 on_fuse direct query -c f keys
     [ "$output" = 10 ]
     run -2 --separate-stderr on_fuse direct add f keys
-    one_line "seen: cannot write to 'f': its file system permits no shared mapping"
+    one_line "seen: cannot write to 'f': its file system does not permit shared mappings"
 }
 
 @test "scratch that was left by a killed process is removed by the next" {

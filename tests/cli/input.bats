@@ -379,8 +379,7 @@ takes()
 }
 
 @test "CSV is noted, with the record and what reads it: -d does not understand its quotes" {
-    says="a field begins with a quote and ends behind a delimiter: -d does not read the quotes of CSV; \
-'csvformat -T FILE | seen ...' has TABs in their place"
+    says="there is a delimiter between quotes: quotes of CSV are not understood; 'csvformat -T FILE | seen ...' makes TABs of delimiters"
     { seq -f '%g,"http://a/",z' 1000; printf '%s\n' '1001,"http://a/x,y"' '1002,"http://a/x,z"'; } >rows
     for way in '-d, -f2' '-d, -f3' '-d, -f-1' '-d, -f2,1' '-d, -f-2 --header 7'; do
         # shellcheck disable=SC2086 # words
@@ -783,7 +782,7 @@ binary()
     printf 'dir/1\0-\0' >dash
     run -0 bash -c 'seen query -n --files0-from dash f <dir/1'
     [ "$output" = $'dir/1:1:a\n(standard input):1:a' ]
-    refuses "seen: --files0-from: keys cannot come from standard input, as their names do" \
+    refuses "seen: --files0-from: keys cannot come from standard input, because their names do" \
         seen query --files0-from - f <dash
     : >none
     for command in 'create g' 'add f' 'query f' 'dedup f' dedup; do

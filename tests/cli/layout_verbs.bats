@@ -146,7 +146,7 @@ measured()
     seq 3 | seen create own.seen
     run seen query --also own.seen f.seen -k new
     [ "$status" = 2 ]
-    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
+    refuses "seen: 'own.seen' does not have the layout of another program, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export own.seen -o own.guava
 }
 

@@ -145,7 +145,7 @@ END
         refuses "seen: '$file' is $(printf "${!file}" ', not a list of keys:')" seen create out $file
     done
     for layout in auto dcso; do
-        refuses "seen: cannot import 'old' as dcso: a version before 0.2.2 wrote it, with another hash function: make it again" \
+        refuses "seen: cannot import 'old' as dcso: it was written by a version before 0.2.2, with another hash function: make it again" \
             seen import --layout $layout old -o out
     done
     for layout in auto gozero:bits=1000000 guava; do
@@ -163,7 +163,7 @@ iterator 0: seen(7) has the commands that write one" seen import --layout redisb
 @test "bytes behind a filter: how they are dropped" {
     golden gozero/gz_bits13007.bitmap >bitmap
     echo >>bitmap
-    refuses "seen: cannot import 'bitmap' as gozero: redis-cli wrote a newline behind it: 'head -c 1626' drops that" \
+    refuses "seen: cannot import 'bitmap' as gozero: redis-cli wrote a newline after it: 'head -c 1626' drops that" \
         seen import --layout gozero:bits=13007 bitmap -o f.seen
     quiet seen import --layout gozero:bits=13007 - -o f.seen < <(head -c 1626 bitmap)
     seen create --layout guava -n 1000 g.seen -k a
@@ -171,7 +171,7 @@ iterator 0: seen(7) has the commands that write one" seen import --layout redisb
     echo >>guava
     refuses "seen: cannot import 'guava' as guava: 1 bytes follow its bits: 'head -c 926' drops them" \
         seen import --layout guava guava -o h.seen
-    refuses "seen: 'standard input' has more than 926 bytes, all that such a filter takes: 'head -c 926' drops what follows" \
+    refuses "seen: 'standard input' has more than 926 bytes, the length of such a filter: 'head -c 926' drops what follows" \
         seen import --layout guava - -o h.seen < <(cat guava)
     quiet seen import --layout guava - -o h.seen < <(head -c 926 guava)
     seen export --force h.seen -o guava
@@ -214,9 +214,9 @@ open('blocks', 'wb').write(gzip.compress(b'')[:10] + b'\0\0\0\xff\xff' * 100000)
 END
     quiet seen import --layout dcso most -o f.seen
     most=$((48 + 128 + (16 << 20)))
-    refuses "seen: 'bomb' has more than $most bytes, all that such a filter takes: 'head -c $most' drops what follows" \
+    refuses "seen: 'bomb' has more than $most bytes, the length of such a filter: 'head -c $most' drops what follows" \
         seen import --layout dcso bomb -o g.seen
-    refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes: 'head -c $most' drops what follows" \
+    refuses "seen: 'standard input' has more than $most bytes, the length of such a filter: 'head -c $most' drops what follows" \
         seen import --layout dcso - -o g.seen < <(cat most bomb)
     refuses "seen: 'blocks' goes on after 139264 bytes, more than its contents take" \
         seen import --layout dcso blocks -o g.seen
@@ -242,7 +242,7 @@ END
 }
 
 @test "a pipe without an end, and bytes behind the bits" {
-    refuses "seen: 'standard input' has more than 128 bytes, all that such a filter takes: 'head -c 128' drops what follows" \
+    refuses "seen: 'standard input' has more than 128 bytes, the length of such a filter: 'head -c 128' drops what follows" \
         seen import --layout gozero:bits=1000 - -o f.seen </dev/zero
     head -c 129 /dev/zero >long
     refuses "seen: cannot import 'long' as gozero: it has 129 bytes, more than 1000 bits take" \
@@ -254,7 +254,7 @@ END
         seen export --force f.seen -o foreign
         most=$(size foreign)
         if [ $layout = dcso ]; then most=$((most + (16 << 20))); fi # what a user may append
-        refuses "seen: 'standard input' has more than $most bytes, all that such a filter takes: 'head -c $most' drops what follows" \
+        refuses "seen: 'standard input' has more than $most bytes, the length of such a filter: 'head -c $most' drops what follows" \
             seen import --layout $layout - -o g.seen < <(cat foreign /dev/zero)
         quiet seen import --force --layout $layout - -o g.seen < <(cat foreign)
         seen export g.seen -o - | cmp - foreign
@@ -274,7 +274,7 @@ END
     # A pipe that never ends is read as far as the header claims. The limit is for a program that goes on.
     (
         ulimit -f 100000
-        refuses "seen: 'standard input' has more than $(size foreign) bytes, all that such a filter takes: 'head -c $(size foreign)' drops what follows" \
+        refuses "seen: 'standard input' has more than $(size foreign) bytes, the length of such a filter: 'head -c $(size foreign)' drops what follows" \
             seen import --layout guava - -o g.seen < <(cat foreign - </dev/zero)
     )
     printf junk >>foreign

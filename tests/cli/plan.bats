@@ -133,7 +133,7 @@ or more" seen plan -n 1e12 -p 1e-9
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan -p 0.1
     refuses "seen: a capacity of 0 keys makes no filter" seen plan -n 0
     refuses "seen: option '--size' must be more than 0" seen plan -s 0
-    refuses "seen: 'f' is too much: plan reads no files" seen plan -n 1 f
+    refuses "seen: unexpected operand 'f': plan reads no files" seen plan -n 1 f
     for p in 0.0 1 2 -1 100% x; do
         run -2 --separate-stderr seen plan -n 1k -p "$p"
         [ -z "$output" ]

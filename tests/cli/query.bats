@@ -493,10 +493,10 @@ like_grep()
         run -1 --separate-stderr seen query $options f.seen <(sed -E 's/[0-9]+/0&/g' records)
         [ -z "$stderr" ]
     done <<'END'
--d, -f1|field 1 of lines, parted by ','
--f2,-1 -d;|fields 2,-1 of lines, parted by ';'
+-d, -f1|field 1 of lines, separated by ','
+-f2,-1 -d;|fields 2,-1 of lines, separated by ';'
 -f1|field 1 of lines
--wf1|field 1 of lines, parted by blanks
+-wf1|field 1 of lines, separated by blanks
 |whole lines
 END
     seen create --force -0 f.seen <(tr '\n' '\0' <records)
@@ -506,11 +506,11 @@ END
     for command in query 'dedup --dry-run' dedup; do
         # shellcheck disable=SC2086
         run --separate-stderr seen $command f.seen lines
-        equal "$stderr" "$hint field 3 of lines, parted by ',', and these are whole lines"
+        equal "$stderr" "$hint field 3 of lines, separated by ',', and these are whole lines"
     done
     seen create --force -d, -f3 f.seen lines
     run --separate-stderr seen query -c -d, -f2 f.seen lines
-    equal "$stderr" "$hint field 3 of lines, parted by ',', and these are field 2 of lines, parted by ','"
+    equal "$stderr" "$hint field 3 of lines, separated by ',', and these are field 2 of lines, separated by ','"
     # Not with less than 100 keys, nor if one in a hundred is found.
     run -1 --separate-stderr seen query -c f.seen <(head -n 99 lines)
     [ -z "$stderr" ]
@@ -531,7 +531,7 @@ END
     seen merge --force -o m.seen f.seen f.seen
     seen shrink --force m.seen
     for file in m c d; do
-        [ "$(seen stats --json $file.seen | jq -r .keys_from)" = "field 3 of lines, parted by ','" ]
+        [ "$(seen stats --json $file.seen | jq -r .keys_from)" = "field 3 of lines, separated by ','" ]
     done
 }
 

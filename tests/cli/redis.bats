@@ -134,12 +134,12 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     config r 1000 0.01 9585 7
     seen dedup --verbose --max-fpr 0.99 "$(uri r redisson)" keys >new 2>said
     # By the FPR that rises meanwhile; of 3000 keys some 600 are lost.
-    awk -v lost=$((3000 - $(wc -l <new))) '/taken for known/ {
+    awk -v lost=$((3000 - $(wc -l <new))) '/mistaken for known/ {
         for (i = 1; i < NF; i++)
             if ($i == "known:")
                 exit !($(i + 1) > 0.7 * lost && $(i + 1) < 1.3 * lost)
     }' said
-    grep -q 'taken for known: [0-9]' said
+    grep -q 'mistaken for known: [0-9]' said
 }
 
 @test "for very many keys a copy is advised, and --bulk and --live are answered" {
@@ -558,7 +558,7 @@ has 2500" seen export f.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
     [ "$(redis a DBSIZE)" = 2 ]
     seq 9 | quiet seen create own.seen
-    refuses "seen: 'own.seen' is of no other program's layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
+    refuses "seen: 'own.seen' does not have the layout of another program, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export own.seen -o "$name"
     [ ! -e g.seen ]
     run -2 seen import "$(uri none gozero:bits=20000)" -o g.seen

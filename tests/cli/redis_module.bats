@@ -137,7 +137,7 @@ same()
     reserve k 0.1 2000 NONSCALING
     seq 2000 | seen dedup --verbose "$(uri k)" 2>err | wc -l >n
     equal "$(info k 'Number of items inserted')" "$(cat n)"
-    grep -Eq "^seen: note: 2000 records, $(cat n) new; new ones probably taken for known: [0-9.]+$" err
+    grep -Eq "^seen: note: 2000 records, $(cat n) new; new ones probably mistaken for known: [0-9.]+$" err
     awk -v n="$(cat n)" '{ lost = $NF; if (lost < (2000 - n) / 3 || lost > (2000 - n) * 3) exit 1 }' err
 }
 

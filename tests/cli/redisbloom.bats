@@ -145,7 +145,7 @@ has_all() { [ "$(seen query -c f.seen <(seq 500))" = 500 ]; }
     wait $writer || true
     exec 8>&-
     seen export f.seen -o out 2>warnings
-    grep -qx "seen: warning: 'f.seen': its keys are counted by its bits, so their number is an estimate" warnings
+    grep -qx "seen: warning: 'f.seen': the number of its keys is an estimate, from its bits" warnings
     seen import --layout redisbloom out -o g.seen
     # Ten deviations: the estimate is good to 1 %.
     links g.seen | awk 'NR == 1 { exit !($1 > 450 && $1 < 550) }'
@@ -157,7 +157,7 @@ has_all() { [ "$(seen query -c f.seen <(seq 500))" = 500 ]; }
 @test "old dumps are asked and exported, and take no keys" {
     cp "$SOURCE"/tests/vectors/redisbloom/rb_old203_e02_n150.{header,data} .
     seen import --layout auto rb_old203_e02_n150 -o f.seen
-    refuses "seen: no keys can be added to 'f.seen': modules before 2.2.1 wrote it, whose rules for adding are others" \
+    refuses "seen: no keys can be added to 'f.seen': it was written by a module before 2.2.1, which adds keys differently" \
         seen add f.seen <(echo x)
     seen export f.seen -o out
     cmp out.header rb_old203_e02_n150.header
@@ -171,7 +171,7 @@ has_all() { [ "$(seen query -c f.seen <(seq 500))" = 500 ]; }
     seq 101 400 | seen add b.seen
     seen merge a.seen b.seen -o c.seen --force
     [ "$(seen query -c c.seen <(seq 400))" = 400 ]
-    refuses "seen: 'c.seen' has several layers, which are no chain of its layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
+    refuses "seen: 'c.seen' has several layers, which do not form a valid chain of its layout, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export c.seen -o out
     seq 401 500 | seen add c.seen 2>/dev/null # it is fuller than it was made for
     [ "$(seen query -c c.seen <(seq 500))" = 500 ]

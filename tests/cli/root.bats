@@ -142,7 +142,7 @@ exec 3>&-
 wait $!
 END
     run -2 --separate-stderr unshare -rm bash script
-    equal "seen: 'f.seen' was copied by its overlay file system when a writer came: run this again" "$stderr"
+    equal "seen: 'f.seen' was copied by its overlay file system when a writer opened it: run this again" "$stderr"
     [ "$(wc -l <out)" = 20000 ]
 }
 

@@ -99,15 +99,15 @@ bytes()
     refuses "seen: cannot read secret '.': Is a directory" seen query --secret . f.seen -k 1
     bytes 31 short
     bytes 33 long
-    refuses "seen: 'short' is no secret: it has only 31 of 32 bytes" \
+    refuses "seen: 'short' is not a valid secret: it has 31 bytes, not 32" \
         seen query --secret short f.seen -k 1
-    refuses "seen: 'long' is no secret: it is longer than 32 bytes" \
+    refuses "seen: 'long' is not a valid secret: it is longer than 32 bytes" \
         seen query --secret long f.seen -k 1
     head -c 32 /dev/zero >zeros
     printf '%.32s' 'correct horse battery staple and more' >text
     for weak in zeros text; do
         run -2 --separate-stderr seen create --secret $weak -n 10 g.seen -k 1
-        [[ ${#stderr_lines[@]} = 1 && $stderr == "seen: '$weak' is no secret: it is "*", which can be guessed; \
+        [[ ${#stderr_lines[@]} = 1 && $stderr == "seen: '$weak' is not a valid secret: it is "*", which can be guessed; \
 --new-secret makes one" ]]
     done
     [ ! -e g.seen ]
@@ -153,7 +153,7 @@ bytes()
 @test "a secret that others can read or change is warned of" {
     make_filter
     chmod 640 s
-    warning="seen: warning: other users can read or change the secret in 's'; 'chmod 600' forbids it"
+    warning="seen: warning: other users can read or change the secret in 's'; 'chmod 600' prevents it"
     for command in query add dedup; do
         run --separate-stderr seen "$command" --secret s f.seen keys
         [ "${stderr_lines[0]}" = "$warning" ]
@@ -304,8 +304,8 @@ secret" ]
 @test "forged headers: another's identifier, another preparation, no secret where there is one" {
     make_filter
     seen create --secret t --new-secret -p 1e-6 other.seen asked
-    forged="seen: 's' is the secret that 'g.seen' claims to have, but who made its header did not \
-know the secret: the filter is forged"
+    forged="seen: 's' is the secret that 'g.seen' names, but its header was not signed \
+with it: the filter is forged"
     # The identifier alone.
     cp other.seen g.seen
     forge g.seen "secret=0x$(peek f.seen 160 8 | fold -w 2 | tac | tr -d '\n')"

@@ -196,7 +196,7 @@ class Case:
             elif mark and mark[0] == "asked" and line:
                 self.fpr[0] += int(line)
                 self.fpr[1] += ABSENT * rate[mark[1]]
-            elif mark and mark[0] == "lost" and "probably taken for known" in line:
+            elif mark and mark[0] == "lost" and "probably mistaken for known" in line:
                 new, said = re.search(r"records, (\d+) new; .*?known: ([\d.e+-]+)", line).groups()
                 self.lost[0] += mark[1] - int(new)
                 self.lost[1] += float(said)

@@ -478,8 +478,7 @@ TEST(nothing_is_added_to_the_filters_of_old_modules)
         if (begins)
             MUST(store_add_end(s, true, &err));
         else
-            CHECK_STR(err.text, "no keys can be added to 's.seen': modules before 2.2.1 wrote it, "
-                                "whose rules for adding are others");
+            CHECK_STR(err.text, "no keys can be added to 's.seen': it was written by a module before 2.2.1, which adds keys differently");
         store_close(s);
         free(d);
     }
@@ -550,7 +549,7 @@ TEST(bits_that_no_key_sets_are_refused)
     d->file[1].data[1031] = 0;
     d->file[1].len++;
     CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
-    CHECK_STR(err.text, "'data' has 1 bytes behind its last link: 'head -c 5128' drops them");
+    CHECK_STR(err.text, "'data' has 1 bytes after its last link: 'head -c 5128' drops them");
     d->file[1].len -= 2;
     CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
     CHECK_STR(err.text, "'data' is cut short: it ends within link 1");

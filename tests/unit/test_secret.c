@@ -95,8 +95,8 @@ TEST(a_mark_tells_secrets_apart_and_proves_the_header)
     CHECK(!secret_check(&other, &h, "f", &err));
     CHECK(strstr(err.text, "is not the secret of 'f': its identifier is ") == err.text);
     /* Each field that the proof covers. */
-    static const char forged[] = "is the secret that 'f' claims to have, but who made its header "
-                                 "did not know the secret: the filter is forged";
+    static const char forged[] = "is the secret that 'f' names, but its header was not signed "
+                                 "with it: the filter is forged";
     struct header changed[] = {h, h, h, h};
     changed[0].seed = 1;
     changed[1].prep = 0;
@@ -130,10 +130,10 @@ TEST(files_of_another_length_are_refused)
     bool others;
     write_bytes("s", 31, 0600);
     CHECK(!secret_read(&secret, "s", &others, &err));
-    CHECK_STR(err.text, "'s' is no secret: it has only 31 of 32 bytes");
+    CHECK_STR(err.text, "'s' is not a valid secret: it has 31 bytes, not 32");
     write_bytes("s", 33, 0600);
     CHECK(!secret_read(&secret, "s", &others, &err));
-    CHECK_STR(err.text, "'s' is no secret: it is longer than 32 bytes");
+    CHECK_STR(err.text, "'s' is not a valid secret: it is longer than 32 bytes");
     write_bytes("s", 0, 0600);
     CHECK(!secret_read(&secret, "s", &others, &err));
     write_bytes("s", 32, 0600);
@@ -154,8 +154,9 @@ TEST(secrets_that_can_be_guessed_are_refused)
 {
     char text[] = " 2345678901234567890123456789012~";
     CHECK(!reads(text));
-    CHECK_STR(err.text,
-              "'s' is no secret: it is text, which can be guessed; --new-secret makes one");
+    CHECK_STR(
+        err.text,
+        "'s' is not a valid secret: it is text, which can be guessed; --new-secret makes one");
     for (unsigned i = 0; i < SECRET_LEN; i += SECRET_LEN - 1) {
         char kept = text[i];
         text[i] = 0x7f;
@@ -164,7 +165,7 @@ TEST(secrets_that_can_be_guessed_are_refused)
     }
     char equal[SECRET_LEN] = {0};
     CHECK(!reads(equal));
-    CHECK_STR(err.text, "'s' is no secret: it is one byte repeated, which can be guessed; "
+    CHECK_STR(err.text, "'s' is not a valid secret: it is one byte repeated, which can be guessed; "
                         "--new-secret makes one");
     equal[SECRET_LEN - 1] = 1;
     CHECK(reads(equal));
