@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The first bytes of a filter file, and of files that are taken for one.
+ * The first bytes of a filter file, and of other files. Readers of key lists and of other programs'
+ * filters check for them too, to refuse what they cannot read.
  */
 #ifndef BASE_MAGIC_H
 #define BASE_MAGIC_H

@@ -102,7 +102,8 @@ static void redraw(const char *line, size_t len)
     out[n++] = '\r';
     for (size_t i = 0; (i < len || i < blank_to) && n < sizeof out; i++)
         out[n++] = i < len ? line[i] : ' ';
-    /* Said before it is written: a signal in between then ends an empty line, not none. */
+    /* Announced before it is written: a signal in between then ends an empty line, which does no
+     * harm. */
     if (len > 0 && !sig_end_line(true))
         return;
     put_out(out, n);

@@ -82,7 +82,7 @@ static int check_design(const struct adding *a)
     const struct adding_design *d = &a->design;
     if (!a->create && a->path != NULL && (d->n != 0 || d->p != 0))
         return opt_misuse(a->keyopt.command,
-                          "--capacity and --fpr are for a filter that is made: they need --create");
+                          "--capacity and --fpr are for a new filter: they need --create");
     if (d->n == 0 && d->generations > 0)
         return opt_misuse(a->keyopt.command,
                           "--generations needs --capacity, the keys of all generations together");

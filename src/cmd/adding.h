@@ -54,7 +54,7 @@ struct added {
  * one. `alone`: no other filter is asked first, which may have some of the keys. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone);
 
-/* What a command that makes a missing filter is told of it. 0: not given. */
+/* Parameters of a filter that the command may create. 0: not given. */
 struct adding_design {
     uint64_t n; /* capacity, of a filter that grows that of its first layer */
     double p;

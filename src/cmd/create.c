@@ -293,7 +293,7 @@ static double keys_held(const struct create *c)
     return (double)c->build.n_held;
 }
 
-/* Are there at least that many, as nearly all bits are set? */
+/* Are nearly all bits set, so that keys_held is a lower bound? */
 static bool holds_more(const struct create *c)
 {
     return !c->build.counted && c->build.census.n_at_least;
@@ -533,7 +533,7 @@ static bool needs_keys(const struct create *c)
            c->min_ratio > 0;
 }
 
-/* Prints the plan for a layout beside those for seen's own kinds and as many keys. */
+/* Prints the plan for a layout, and for seen's own kinds with the same number of keys. */
 static bool print_layout_plan(const struct create *c, uint64_t n)
 {
     struct err err;

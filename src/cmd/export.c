@@ -133,7 +133,7 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
 }
 
 /* Some layouts store the number of keys in the newest layer. While keys are being added, and after
- * a crash, the counter in the header is behind the bits, so the keys are recounted from these. */
+ * a crash, the counter in the header is too low, so the keys are recounted from the bits. */
 static void count_newest(const struct export *e, struct header *h)
 {
     const struct layers layers = filter_layers(&e->make.in[0]);

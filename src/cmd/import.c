@@ -227,10 +227,10 @@ static bool open_one(struct foreign_files *f, unsigned i, const char *name, cons
     return ok;
 }
 
-/* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. Of a pipe or
- * a compressed file, at most `most` bytes are read, and no more than its header claims or `dir`,
- * the directory of the scratch file, has room for; a longer one is an error. With `dir` NULL, `in`
- * has the first bytes of such a file only. */
+/* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. A pipe or a
+ * compressed file is an error if it has more than `most` bytes, more than its header claims, or
+ * more than fit into `dir`, the directory of the scratch file. With `dir` NULL, only its first
+ * bytes are read. */
 static bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
                          uint64_t most, const char *dir, struct err *err)
 {
@@ -253,8 +253,8 @@ static bool foreign_whole(const struct foreign_files *f, struct err *err)
     return true;
 }
 
-/* Fails if the first bytes tell that no layout fits. Of a Parquet file, both ends are looked at,
- * and of a bitmap little else, since it may begin with any bytes. */
+/* Fails if the first bytes show that no layout fits. A bitmap may begin with any bytes, so little
+ * is refused as one; of a Parquet file, both ends are checked. */
 static bool check_content(const struct foreign_files *f, const char *name, struct err *err)
 {
     enum { LEN = sizeof MAGIC_PARQUET - 1 };

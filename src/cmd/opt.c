@@ -165,8 +165,8 @@ static const char *const other_names[][2] = {
     {"zero-terminated", "null"},
 };
 
-/* The option that was meant by a name that is nearly none of theirs: another name of it, or its
- * name with something behind. NULL: unknown. */
+/* The option that was meant by an unknown name: the name of a similar option elsewhere, or its name
+ * with something after it. NULL: none. */
 static const char *meant_by(const char *given, size_t len)
 {
     const struct opt *opt = NULL;

@@ -40,7 +40,7 @@ enum opt_type {
 #define OPT_AT(type, s, member)                                                                    \
     (offsetof(s, member) + 0 * sizeof(char[_Generic(((s *)0)->member, type : 1)]))
 
-/* How a row of the table goes on behind its help. After it may follow .needs and so on. */
+/* The rest of a row, after the help text; .needs and so on may follow. */
 #define OWN                          .type = TAKE_ITSELF
 #define REPEATED                     .repeatable = true
 #define ALIAS(id)                    .alias = (id)
@@ -99,7 +99,7 @@ struct opt_parser {
     const char *name; /* its name for messages: "--capacity" */
     int first;        /* first operand, after opt_parse */
     int status;       /* exit status when opt_parse has returned false */
-    int n_operands;   /* as many as there are from `first` on */
+    int n_operands;   /* from `first` on */
     uint64_t given;   /* private: options found so far, a bit each */
     const char *out;  /* private: the argument of -o */
     bool address;     /* an operand or an option's argument is the address of a filter */

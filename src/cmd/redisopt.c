@@ -42,7 +42,7 @@ bool redisopt_take(void *open_options, struct opt_parser *p, int id)
     return take_replicas(open_options, p);
 }
 
-/* So many bytes of keys take seconds to send. */
+/* Bytes of keys that take seconds to send. */
 enum { MANY_BYTES = 32 << 20 };
 
 void redisopt_hint_many(const struct store *s, const struct keyopt *keyopt, const char *way)

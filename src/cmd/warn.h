@@ -24,12 +24,11 @@ static const double WARN_USELESS = 10;
 /* Warns if the counters tell that the filter is that full. */
 void warn_useless(const struct store *s);
 
-/* Are `n` keys enough, and the number of those found in a filter so low, that something may be
- * wrong? */
+/* Were so few of `n` keys found in a filter that something may be wrong? */
 bool warn_finds_few(uint64_t n, uint64_t found);
 
-/* Names the difference if hardly one of `n` keys was found in the filter, which was made from
- * records that were read in another way. */
+/* If almost no key was found and the filter was built from differently parsed input, says what
+ * differs. */
 void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found);
 
 /* Warns of each input that make_open has opened. Returns `ok`, its result. */

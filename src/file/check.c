@@ -104,8 +104,8 @@ static void check_layers(struct check *c)
     }
 }
 
-/* Do the counters agree with each other, and with the bits? Bits are no damage whose checksums
- * hold: chosen keys set fewer or more of them than others. */
+/* Do the counters agree with each other, and with the bits? A mismatch is not damage while
+ * checksums match: chosen keys can set fewer or more bits than others. */
 static void check_counters(struct check *c)
 {
     const struct header *h = &c->file.header;

@@ -429,7 +429,7 @@ static bool is_modified(const struct filter *f, const struct stat *now)
 bool filter_is_overwritten(const struct filter *f)
 {
     struct stat st;
-    /* Whoever copies a file over another writes its header before its data. */
+    /* A copy overwrites the header before the data. */
     atomic_thread_fence(memory_order_acquire);
     return fstat(f->fd, &st) != 0 || (uint64_t)st.st_size < f->header.file_len ||
            !format_continues(f->map, &f->header) || filter_is_copied(f) ||

@@ -64,7 +64,7 @@ static void tally(const struct layer *layer, const uint8_t *bits, uint64_t at, s
     uint64_t m = classic_of(layer).m, set = 0;
     for (const uint8_t *end = bits + n; bits < end; bits += 8, at += 8) {
         uint64_t word = get_le64(bits);
-        /* In a forged file there may be bits behind the last. */
+        /* In a forged file, bits after the last one may be set. */
         if (at * 8 + 64 > m)
             word &= ((uint64_t)1 << m % 64) - 1;
         set += (unsigned)__builtin_popcountll(word);

@@ -33,8 +33,9 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* CSV has quotes around fields with delimiters in them. Does the field begin with a quote that ends
- * behind it; or, if fields are counted from the end, end with one that begins before it? */
+/* In CSV, a field that contains delimiters is quoted. Does the field begin with a quote that ends
+ * in a later field; or, if fields are counted from the end, end with one that begins in an earlier?
+ */
 static unsigned torn(const char *p, const char *end, int field)
 {
     bool begins = p < end && *p == '"', ends = p < end && end[-1] == '"', alone = end - p == 1;

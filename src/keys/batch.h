@@ -69,7 +69,7 @@ enum sign {
     SIGN_DIGESTS =
         64, /* the rule takes digests of keys, and the first keys look like such digests */
     SIGN_RANGE = 128,  /* as SIGN_COUNTS, but the first 5 digits of SHA-1 are missing */
-    SIGN_QUOTED = 256, /* a field begins with a quote, and ends behind a delimiter */
+    SIGN_QUOTED = 256, /* there is a delimiter between quotes */
     SIGN_HEX = 512,    /* a record is $HEX[...], as password crackers write one */
 };
 

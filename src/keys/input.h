@@ -76,8 +76,8 @@ void input_stop(struct input *in);
  * more bytes of a pipe still waits. From any thread. */
 void input_skip(struct input *in, size_t file);
 
-/* For a regular file as standard input: input_close leaves its offset here, for the next reader,
- * and not behind what was read. From any thread. */
+/* For a regular file as standard input: input_close leaves its offset here for the next reader,
+ * instead of after what was read. From any thread. */
 void input_resume(struct input *in, int64_t offset);
 
 /* Printable name of file i: its path, or "(standard input)" as grep has it. */

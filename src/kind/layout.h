@@ -201,13 +201,12 @@ struct layout {
      * same design. NULL: there is no such data. */
     void (*strip)(struct layer *layer);
 
-    /* An assumption behind the numbers of stats that does not hold, as a sentence. The number of
-     * keys is then a rough estimate: the formulas are off by more than the bits vary. NULL: none.
-     */
+    /* A caveat for stats, one sentence, if the formulas do not hold for this layout: the number of
+     * keys is then a rough estimate. NULL: they hold. */
     const char *caveat;
 
-    /* What is added to the FPR, with this fraction of the bits set, where positions follow from
-     * fewer hashes: they depend on each other. NULL: nothing. */
+    /* What must be added to the FPR, with this fraction of the bits set, because the positions of a
+     * key depend on each other. NULL: nothing. */
     double (*excess)(const struct layer *layer, double set);
 
     /* Such an FPR is right to within this factor where it is estimated. */

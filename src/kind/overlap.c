@@ -87,9 +87,9 @@ static double above(const struct estimate *e)
     return distance(e, e->slope);
 }
 
-/* Numbers of keys are whole, and with few keys so are their errors. Half a key more on either side
- * (the continuity correction) makes the normal distribution's interval hold for them, too. Its ends
- * are then moved inwards to whole numbers. */
+/* Numbers of keys are whole. So the interval of the normal distribution is made wider by half a key
+ * on either side (the continuity correction), and its ends are then moved inwards to whole numbers.
+ */
 static struct figure number(double value, double variance, double slope)
 {
     struct estimate e = {value, variance, slope, 0.5};

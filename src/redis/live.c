@@ -177,9 +177,9 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
     return true;
 }
 
-/* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so that
- * it is added atomically. The witnesses are asked behind the keys: so it is noticed if another
- * client has deleted a bitmap since the first key, even if the batch has made it anew. */
+/* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so it is
+ * added atomically. After the keys, the witnesses are asked: if another client has deleted a bitmap
+ * since the first key, this is noticed even if the batch has made it again. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
     struct err why;
@@ -290,7 +290,7 @@ static enum add_result add_known(struct redis *r, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
-/* Have so many bits been set that they must be counted again? */
+/* Is the count of the bits stale? */
 static bool is_stale(const struct redis *r)
 {
     uint64_t more = 0;

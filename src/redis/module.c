@@ -276,8 +276,8 @@ static bool is_same(const struct layout_filter *then, uint64_t n_new,
     return same;
 }
 
-/* Takes the header that was read behind n_new new keys. Fails if another client has deleted the
- * filter at any time since the last header, even if it has made it anew. */
+/* Takes the header that was read after n_new new keys. Fails if another client has deleted the
+ * filter since the last header, even if it has made it again. */
 static bool follow(struct redis *r, const struct reply *reply, uint64_t n_new, struct err *err)
 {
     struct layout_filter filter;

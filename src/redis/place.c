@@ -110,8 +110,8 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
            (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
 }
 
-/* How long replicas may take, in milliseconds. They acknowledge at once when they are asked; a
- * replica that is a second behind cannot be relied on. */
+/* How long replicas may take, in milliseconds. A good replica acknowledges at once; one that lags
+ * by a second cannot be relied on. */
 enum { REPLICAS_MS = 5000 };
 
 bool redis_replicated(struct redis *r, struct err *err)

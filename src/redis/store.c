@@ -57,7 +57,7 @@ static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, str
     return ok;
 }
 
-/* Counts the first m bits that are set, and clears those behind them. */
+/* Counts the bits that are set among the first m, and clears the others. */
 static uint64_t count_bits(const struct redis *r, uint8_t *data)
 {
     size_t len = (size_t)(r->m / 8), end = (size_t)redis_layer(r)->data_len;

@@ -292,9 +292,9 @@ static bool parse(struct parser *ps)
 
 bool uri_parse(const char *text, struct uri *out, struct err *err)
 {
-    /* The decoded strings fit: decoding lengthens no string. The NUL of each takes the place of the
-     * separator behind it, that of the last the place of the text's NUL. A repeated parameter is
-     * refused before it is decoded. */
+    /* The decoded strings fit: decoding does not lengthen a string, and its NUL takes the place of
+     * the separator after it, or of the NUL of the text. A repeated parameter is refused before it
+     * is decoded. */
     *out = (struct uri){.shards = 1, .store = malloc(strlen(text) + 1)};
     if (out->store == NULL)
         return fail_errno(err, "cannot use '%.1000s'", text);

@@ -264,7 +264,7 @@ static bool replace_current(struct change *c, const struct batch_layer *b, struc
     return ok;
 }
 
-/* Nothing is changed. But whoever made the file may have been killed before it was synced. */
+/* Nothing is changed. But the process that made the file may have been killed before its sync. */
 static bool sync_as_found(const struct change *c, struct err *err)
 {
     return c->no_sync ||

@@ -76,16 +76,16 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
 /* When all keys have been added: brings `out` up to date. */
 void writer_conclude(struct writer *w);
 
-/* What is said of a filter whose FPR is above its design's. */
+/* Formats the warning for a filter above its design FPR. */
 enum { WRITER_WARNING = sizeof((struct add_state *)0)->warning };
 void writer_warn(const struct header *h, const char *name, double fpr, char text[WRITER_WARNING]);
 
 /* Fails with the reason for ADD_FULL. */
 enum add_result writer_refuse(const char *name, double max_fpr, struct err *err);
 
-/* A warning is due above this FPR: 1.01 times the design's, since less is the random spread of
- * bits. Where the design is assumed, nobody promised it, and with the size that go-zero recommends,
- * 20 bits a key, it is passed by 9 %: twice the rate. */
+/* A warning is due above this FPR: 1.01 times the design FPR, since random bits spread by less. An
+ * assumed design FPR is not a promise, and go-zero's recommended size, 20 bits a key, exceeds it by
+ * 9 %: there, a warning is due above twice the rate. */
 double writer_warn_fpr(const struct header *h);
 
 /* ---- Collects the keys of a chunk of input from its batches, to add them to a store in one call.

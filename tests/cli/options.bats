@@ -148,7 +148,7 @@ add --each ! --each f lines
 add --verbose + --verbose f lines
 add --verbose always
 add --batch-id = --batch-id 1 counted lines
-add --batch-id ! --batch-id 1 f lines # *'f' remembers no batches*
+add --batch-id ! --batch-id 1 f lines # *'f' does not remember batches*
 add --memory = --memory 64M counted lines
 add --memory hint
 add --tmpdir = --tmpdir . counted lines
@@ -324,10 +324,10 @@ merge --max ! --max --subtract -o new exact other
 merge --distinct = --distinct -o new exact other
 merge --distinct ! --distinct -o new f g
 merge --subtract = --subtract -o new exact other
-merge --subtract ! --subtract -o new f g # *no keys can be taken*
+merge --subtract ! --subtract -o new f g # *keys cannot be removed*
 merge --subtract ! --subtract -o new exact # *two filters are needed
 merge --except = --except -o new exact other
-merge --except ! --except -o new f g # *no keys can be taken*
+merge --except ! --except -o new f g # *keys cannot be removed*
 merge --output = -o new f g
 merge --output always
 merge --max-fpr = --max-fpr 0.1 -o new f g

@@ -129,7 +129,7 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     done
 }
 
-@test "new keys that are probably taken for known are estimated" {
+@test "new keys that are probably mistaken for known are estimated" {
     seq 3000 >keys
     config r 1000 0.01 9585 7
     seen dedup --verbose --max-fpr 0.99 "$(uri r redisson)" keys >new 2>said

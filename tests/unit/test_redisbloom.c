@@ -478,7 +478,8 @@ TEST(nothing_is_added_to_the_filters_of_old_modules)
         if (begins)
             MUST(store_add_end(s, true, &err));
         else
-            CHECK_STR(err.text, "no keys can be added to 's.seen': it was written by a module before 2.2.1, which adds keys differently");
+            CHECK_STR(err.text, "no keys can be added to 's.seen': it was written by a module "
+                                "before 2.2.1, which adds keys differently");
         store_close(s);
         free(d);
     }

@@ -294,7 +294,7 @@ static bool go_to_block(struct counted_encoder *e, uint64_t block, struct err *e
     return true;
 }
 
-/* Takes an entry that makes a block large, or one behind it. */
+/* Takes an entry that makes a block large, or a later one. */
 static bool crowd(struct counted_encoder *e, uint64_t v, uint64_t times, struct err *err)
 {
     if (e->mode == STREAM)

@@ -18,7 +18,7 @@ static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t has
     return hash >> (64 - c->bits);
 }
 
-/* counted_load for offsets near or behind the end of the data. */
+/* counted_load for offsets near the end of the data, or after it. */
 uint64_t counted_load_end(const struct counted_set *set, uint64_t at);
 
 /* Loads 8 bytes at any offset. Bytes outside the data are zero. */

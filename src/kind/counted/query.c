@@ -20,8 +20,8 @@ static unsigned count_ones(uint64_t x)
 /* The position of the one with index i, from 0, in x. x has more than i ones. */
 static unsigned select_one(uint64_t x, unsigned i)
 {
-    /* Byte b of `sums` is the number of ones in bytes 0 to b of x, at most 64. The wanted one is
-     * behind all bytes whose sum is at most i. */
+    /* Byte b of `sums` is the number of ones in bytes 0 to b of x, at most 64. The wanted one
+     * comes after all bytes whose sum is at most i. */
     uint64_t sums = ones_of_bytes(x) * 0x0101010101010101;
     uint64_t few = ((i * 0x0101010101010101) | 0x8080808080808080) - sums;
     unsigned at = count_ones(few & 0x8080808080808080) * 8;
