@@ -78,6 +78,11 @@ quoted_table()
     # Objects without one of the two are kept.
     printf '%s\n' '{"n":1}' '{"n":2}' '{"user":"a","n":3}' '{"user":"a","host":null,"n":4}' >log.json
     recipe 'JSON Lines' 2 | cmp log.json -
+    # A line that jq does not take.
+    cp log.json good.json
+    echo '{"user":' >>log.json
+    run ! recipe 'JSON Lines' 2
+    mv good.json log.json
     # A URL may contain anything; objects that have none are kept.
     printf '%s\n' '{"url":"a\tb","n":1}' '{"url":"a\\tb"}' '{"url":"a\tb"}' '{}' '{"n":2}' \
         '{"url":null,"n":3}' '{"n":2}' >crawl.jsonl
