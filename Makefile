@@ -332,7 +332,7 @@ bench:
 $(BUILD)/bench/least: tests/bench/least.c $(BUILD)/libseen.a
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
+	$(Q)$(CC) $(TEST_CFLAGS) $(LDFLAGS) -o $@ $< $(BUILD)/libseen.a $(LIBS)
 
 ## profile: where the time goes, by stage (PROFILE_N records; needs perf)
 profile:
