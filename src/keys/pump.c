@@ -43,13 +43,13 @@ static bool commit_slot(struct run *run, struct slot *slot)
         return true;
     if (slot->got == INPUT_CHUNK_READ)
         return pump->commit(pump->ctx, &slot->chunk, slot->data);
-    if (pump->failed != NULL) {
-        pump->failed(pump->ctx, &slot->chunk, &slot->err);
-        return true;
+    if (pump->failed == NULL) {
+        *run->err = slot->err;
+        run->failed = true;
+        return false;
     }
-    *run->err = slot->err;
-    run->failed = true;
-    return false;
+    pump->failed(pump->ctx, &slot->chunk, &slot->err);
+    return true;
 }
 
 static struct slot **slot_place(struct run *run, uint64_t seq)
@@ -190,9 +190,8 @@ static void *worker_main(void *arg)
         bool ended = slot->got == INPUT_END;
         if (!has_next && worker + 1 < pump->threads && more_to_come(slot))
             has_next = parallel_start(&next, worker_main, run);
-        if (slot->got == INPUT_CHUNK_READ) {
+        if (slot->got == INPUT_CHUNK_READ)
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
-        }
         pthread_mutex_lock(&run->lock);
         if (ended) {
             run->ended = true;
