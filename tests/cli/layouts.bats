@@ -132,7 +132,9 @@ open('java', 'wb').write(b'\xac\xed\0\5sr\0"com.google.common.hash.BloomFilter' 
 open('poppy', 'wb').write(struct.pack('<BBHIQdQ', 2, 1, 0, 0, 10000, 0.01, 7) + bytes(4000))
 open('old', 'wb').write(struct.pack('<IdIII', 10000, 0.01, 7, 95850, 5) + bytes(95850 // 64 * 8 + 8))
 END
+    # shellcheck disable=SC2034 # used by name
     java="a serialized Java object%s if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' reads"
+    # shellcheck disable=SC2034
     poppy="a filter of poppy, version 2%s 'poppy create --version 1' makes what 'seen import --layout dcso' reads"
     for file in java poppy; do
         # shellcheck disable=SC2059 # the format is one of ours
