@@ -125,7 +125,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist deb static packages install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist deb static packages musl plain macos install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -303,6 +303,11 @@ emulated:
 	$(Q)JOBS=$(JOBS) UNITS='$(patsubst $(BUILD)/unit/test_%,%,$(if $(FULL),$(UNIT),$(PORTABLE)))' \
 	    tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
+## macos: compile and link for macOS, on arm64 and x86-64; nothing is run there (npm fetches the compiler)
+macos:
+	+$(Q)$(PARALLEL) all
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) tests/macos
+
 ## interop: filters exchanged with Guava, DCSO's bloom, PHP, clients of Redis (packages: deps-ci)
 INTEROP := guava dcso php redis clients second
 interop:
@@ -394,6 +399,18 @@ static:
 packages:
 	+$(Q)$(PARALLEL) all static
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) 'tests/package/check static' 'tests/package/check deb' 'tests/package/check recipes'
+
+## musl: the unit tests, and some of the command line's, with musl (packages: deps-ci)
+MUSL_BATS := add confirm counted dedup grow input limits merge query rotate stats verify
+musl: static
+	+$(Q)$(PARALLEL) BUILD=$(STATIC) CFLAGS='-O2' $(STATIC_WITH) check PRELOADED= REPLAY= POWER= \
+	    BATS='$(MUSL_BATS:%=tests/cli/%.bats)'
+
+## plain: the same, and power cuts, with what src/port has for systems that are not known, and with POSIX locks
+plain:
+	+$(Q)$(PARALLEL) BUILD=$(BUILD)/plain CPPFLAGS='-DPORT_PLAIN $(CPPFLAGS)' check REPLAY= \
+	    POWER="tests/power/replay.py 'tests/soak/soak --seed 1 --seconds 20 workers'" \
+	    BATS='tests/cli/add.bats tests/cli/grow.bats tests/cli/rotate.bats'
 
 # ---- installation
 

@@ -85,6 +85,14 @@ static inline bool did(bool ok, const char *why)
         }                                                                                          \
     } while (0)
 
+/* "WHAT: " and the words of this system's library for an error. */
+static inline const char *check_errno(const char *what, int error)
+{
+    static char text[512];
+    snprintf(text, sizeof text, "%s: %s", what, strerror(error));
+    return text;
+}
+
 /* Under a checker, which is 5 to 50 times as slow, are fewer samples enough? Statistics need no
  * checker. */
 static inline bool check_is_brief(void)

@@ -17,7 +17,7 @@ struct entries {
     size_t n;
 };
 
-enum counts { ALL_ONE, FEW, GEOMETRIC, ZIPF, HUGE, ONE_HUGE, ALL_EQUAL, COUNTS };
+enum counts { ALL_ONE, FEW, GEOMETRIC, ZIPF, MANY, ONE_HUGE, ALL_EQUAL, COUNTS };
 
 static inline uint64_t draw_count(enum counts counts, size_t i, size_t n)
 {
@@ -30,7 +30,7 @@ static inline uint64_t draw_count(enum counts counts, size_t i, size_t n)
     case ZIPF:
         count = (((uint64_t)1 << 50) - 1) / ((random >> 14) + 1);
         return count > 0 ? count : 1;
-    case HUGE:
+    case MANY:
         return 1 + random / n;
     case ONE_HUGE:
         return i == n / 2 ? UINT64_MAX - n + 1 : 1;

@@ -558,7 +558,9 @@ int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     /* First, while there is no memory that was freed and could be taken again. */
+#ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, 1 << 17);
+#endif
     if (getenv("SANITIZER") != NULL)
         SKIP(memory_is_bounded_if_hashes_are_crowded, "a checker takes more");
     else

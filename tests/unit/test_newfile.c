@@ -164,7 +164,7 @@ TEST(symbolic_links_are_followed)
     CHECK(lstat("dangling", &st) == 0 && S_ISLNK(st.st_mode));
     CHECK(symlink("circle", "circle") == 0);
     CHECK(!make("circle", true, "new", &err));
-    CHECK_STR(err.text, "cannot create 'circle': Too many levels of symbolic links");
+    CHECK_STR(err.text, check_errno("cannot create 'circle'", ELOOP));
 }
 
 TEST(files_that_appear_or_go_meanwhile_are_noticed)
@@ -304,7 +304,7 @@ TEST(names_may_be_as_long_as_names_can_be)
     name[NAME_MAX] = 'n';
     name[NAME_MAX + 1] = '\0';
     CHECK(!make(name, false, magic, &err));
-    CHECK(strstr(err.text, ": File name too long") != NULL);
+    CHECK(strstr(err.text, check_errno("", ENAMETOOLONG)) != NULL);
     CHECK(scratchdir_files() == 1);
 }
 
@@ -315,7 +315,7 @@ TEST(a_temporary_file_that_cannot_be_locked_is_removed)
     lock_errno = ENOLCK;
     lock_failures = 1000;
     CHECK(!newfile_open(&nf, "a", false, &err));
-    CHECK_STR(err.text, "cannot create 'a': No locks available");
+    CHECK_STR(err.text, check_errno("cannot create 'a'", ENOLCK));
     CHECK(lock_failures == 1000 - 1);
     CHECK(scratchdir_files() == 0);
     /* Another process holds it, to remove it. */
