@@ -14,7 +14,7 @@
 #include "cmd/redisopt.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
-#include "keys/encode.h"
+#include "keys/encoding.h"
 #include "keys/prep.h"
 #include "file/chain.h"
 #include "file/session.h"

@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/magic.h"
 #include "keys/digest.h"
-#include "keys/encode.h"
+#include "keys/encoding.h"
 #include "keys/xxh3.h"
 
 /* Offsets in a header slot. */

@@ -10,7 +10,7 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "keys/digest.h"
-#include "keys/encode.h"
+#include "keys/encoding.h"
 #include "keys/prep.h"
 #include "file/chain.h"
 #include "file/format.h"
@@ -382,10 +382,11 @@ static void take_hash(const struct layout_filter *filter, struct key_rule *rule)
 
 bool header_take_rule(const struct layout_filter *filter, struct key_rule *rule, struct err *err)
 {
+    const struct encoding *e = encoding_by_id(filter->encoding);
     take_hash(filter, rule);
-    return filter->encoding == ENCODE_NONE || prep_digest(rule->prep) == DIGEST_NONE ||
+    return e == NULL || prep_digest(rule->prep) == DIGEST_NONE ||
            fail(err, "--digest: the layout takes keys of encoding %s, which digests cannot be",
-                encoding_by_id(filter->encoding)->name);
+                e->name);
 }
 
 void header_take_layers(struct header *h, const struct layout_filter *filter)

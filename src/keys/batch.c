@@ -663,8 +663,7 @@ const char *batch_key(const struct batch *b, size_t i, size_t *len)
 const char *batch_text(const struct batch *b, size_t i, char *plain, size_t *len)
 {
     const struct encoding *e = encoding_by_id(prep_encoding(b->rule->prep));
-    return e == NULL ? batch_key(b, i, len)
-                     : encoding_plain(e, b->text[i], b->text_len[i], plain, len);
+    return e == NULL ? batch_key(b, i, len) : e->plain(b->text[i], b->text_len[i], plain, len);
 }
 
 bool batch_key_stays(const struct batch *b, size_t i)
@@ -775,7 +774,7 @@ static const char *unprepared_plain(const struct encoding *e, const char *text, 
 {
     char buffer[ENCODE_PLAIN_MAX];
     size_t plain_len;
-    const char *plain = encoding_plain(e, text, len, buffer, &plain_len);
+    const char *plain = e->plain(text, len, buffer, &plain_len);
     if (e->integer == 0)
         return plain == NULL ? "is not UTF-8" : NULL;
     bool same = plain != NULL && plain_len == len && memcmp(plain, text, len) == 0;

@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 #include "keys/digest.h"
-#include "keys/encode.h"
+#include "keys/encoding.h"
 #include "keys/hash.h"
 #include "keys/prep.h"
 #include "keys/reading.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "keys/encode.h"
+#include "keys/utf16.h"
 
 #ifdef SEEN_LIBMD
 
@@ -49,7 +49,7 @@ static bool make_ntlm(const char *key, size_t len, char *out)
 {
     MD4_CTX state;
     size_t units_len;
-    if (encoding_by_id(ENCODE_UTF16)->encode(key, len, out, &units_len) == NULL)
+    if (utf16_encode(key, len, out, &units_len) == NULL)
         return false;
     MD4Init(&state);
     MD4Update(&state, (const uint8_t *)out, units_len);

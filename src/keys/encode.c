@@ -5,128 +5,16 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/visible.h"
+#include "keys/utf16.h"
 
 /* Eight bytes c. */
 #define EIGHT(c) (UINT64_C(0x0101010101010101) * (c))
-
-/* The number of ASCII bytes at the start of s. */
-static size_t ascii_len(const char *s, size_t len)
-{
-    size_t i = 0;
-    for (; len - i >= 8; i += 8) {
-        uint64_t high = get_le64(s + i) & EIGHT(0x80);
-        if (high != 0)
-            return i + (size_t)__builtin_ctzll(high) / 8;
-    }
-    if (len >= 8 && !(get_le64(s + len - 8) & EIGHT(0x80)))
-        return len;
-    while (i < len && !(s[i] & 0x80))
-        i++;
-    return i;
-}
-
-/* utf8_len, in one step for most characters of three bytes. */
-static size_t char_len(const char *s, size_t len)
-{
-    if (len >= 4) {
-        uint32_t c = get_le32(s);
-        /* The low four bits of the first byte, and bit 5 of the second: 0 is an overlong form,
-         * 0x200d a surrogate. */
-        uint32_t top = c & 0x200f;
-        if ((c & 0xc0c0f0) == 0x8080e0 && top != 0 && top != 0x200d)
-            return 3;
-    }
-    return utf8_len(s, len);
-}
-
-/* The number of UTF-16 code units of s. SIZE_MAX if it is not UTF-8. */
-static size_t utf16_len(const char *s, size_t len)
-{
-    size_t units = 0;
-    for (size_t i = 0; i < len;) {
-        size_t ascii = ascii_len(s + i, len - i);
-        units += ascii;
-        i += ascii;
-        while (i < len && s[i] & 0x80) {
-            size_t n = char_len(s + i, len - i);
-            if (n == 0)
-                return SIZE_MAX;
-            units += n == 4 ? 2 : 1;
-            i += n;
-        }
-    }
-    return units;
-}
-
-/* The character of the n = utf8_len(s) bytes at s. */
-static uint32_t code_point(const char *s, size_t n)
-{
-    static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    uint32_t c = (unsigned char)s[0] & first[n];
-    for (size_t i = 1; i < n; i++)
-        c = c << 6 | ((unsigned char)s[i] & 0x3f);
-    return c;
-}
-
-/* The surrogates of a character above U+FFFF. */
-static uint32_t high_surrogate(uint32_t c)
-{
-    return 0xd800 | (c - 0x10000) >> 10;
-}
-
-static uint32_t low_surrogate(uint32_t c)
-{
-    return 0xdc00 | (c & 0x3ff);
-}
 
 static const char *encode_utf8(const char *key, size_t len, char *out, size_t *out_len)
 {
     (void)out;
     *out_len = len;
     return utf16_len(key, len) == SIZE_MAX ? NULL : key;
-}
-
-static char *put_unit(char *to, uint32_t unit)
-{
-    to[0] = (char)unit;
-    to[1] = (char)(unit >> 8);
-    return to + 2;
-}
-
-/* Spreads four bytes of ASCII to code units. */
-static void put_four_units(char *to, const char *s)
-{
-    uint64_t c = get_le32(s);
-    c = (c | c << 16) & UINT64_C(0x0000ffff0000ffff);
-    put_le64(to, (c | c << 8) & UINT64_C(0x00ff00ff00ff00ff));
-}
-
-static const char *encode_utf16(const char *key, size_t len, char *out, size_t *out_len)
-{
-    char *to = out;
-    for (size_t i = 0; i < len;) {
-        size_t end = i + ascii_len(key + i, len - i);
-        for (; end - i >= 4; i += 4, to += 8)
-            put_four_units(to, key + i);
-        for (; i < end; i++)
-            to = put_unit(to, (unsigned char)key[i]);
-        while (i < len && key[i] & 0x80) {
-            size_t n = char_len(key + i, len - i);
-            if (n == 0)
-                return NULL;
-            uint32_t c = code_point(key + i, n);
-            if (n == 4) {
-                to = put_unit(to, high_surrogate(c));
-                to = put_unit(to, low_surrogate(c));
-            } else {
-                to = put_unit(to, c);
-            }
-            i += n;
-        }
-    }
-    *out_len = (size_t)(to - out);
-    return out;
 }
 
 /* Reads an integer of `bits` bits into *n, sign-extended: an optional sign and at least one ASCII
@@ -268,9 +156,9 @@ static const char *encode_json(const char *key, size_t len, char *out, size_t *o
             memcpy(to, key + i, 8);
         unsigned char c = (unsigned char)key[i];
         if (c >= 0xf0) { /* the first of four bytes */
-            uint32_t point = code_point(key + i, 4);
-            to = put_escape(to, high_surrogate(point));
-            to = put_escape(to, low_surrogate(point));
+            uint32_t point = utf16_code_point(key + i, 4);
+            to = put_escape(to, utf16_high(point));
+            to = put_escape(to, utf16_low(point));
             i += 3;
         } else if (c >= ' ' && c != '"' && c != '\\') {
             *to++ = key[i];
@@ -339,15 +227,15 @@ static char *put_kryo_text(char *to, const char *key, size_t len)
         i += n;
         if (i == len)
             return to;
-        uint32_t c = code_point(key + i, 4);
-        to = put_surrogate(to, high_surrogate(c));
-        to = put_surrogate(to, low_surrogate(c));
+        uint32_t c = utf16_code_point(key + i, 4);
+        to = put_surrogate(to, utf16_high(c));
+        to = put_surrogate(to, utf16_low(c));
     }
 }
 
 static char *put_kryo_string(char *to, const char *key, size_t len, size_t units)
 {
-    bool is_short = len >= 2 && len <= KRYO_SHORT_MAX && ascii_len(key, len) == len;
+    bool is_short = len >= 2 && len <= KRYO_SHORT_MAX && utf16_ascii(key, len) == len;
     if (!is_short)
         return put_kryo_text(put_kryo_len(to, (uint64_t)units + 1), key, len);
     memcpy(to, key, len);
@@ -411,39 +299,17 @@ static const char not_32[] = "not an integer of 32 bits", not_64[] = "not an int
  * takes 6. In Kryo's strings, 4 bytes become 6; the class, a mark and the length of up to 10 bytes
  * precede them. A 32-bit integer has up to 11 characters. In groups of seven bits, a 32-bit integer
  * takes 5 bytes, a 64-bit integer 9. */
-static const struct encoding encodings[] = {
-    {ENCODE_UTF8, 0, "utf8", 0, 0, encode_utf8, not_text},
-    {ENCODE_UTF16, 0, "utf16", 0, 2, encode_utf16, not_text},
-    {ENCODE_INT32, 32, "int32", 4, 0, encode_int32, not_32},
-    {ENCODE_INT64, 64, "int64", 8, 0, encode_int64, not_64},
-    {ENCODE_DECIMAL, 64, "decimal", ENCODE_PLAIN_MAX, 0, encode_decimal, not_64},
-    {ENCODE_DECIMAL32, 32, "decimal32", 11, 0, encode_decimal32, not_32},
-    {ENCODE_JSON, 0, "json", 2, 6, encode_json, not_text},
-    {ENCODE_KRYO5, 0, "kryo5", 1 + 10, 2, encode_kryo5, not_text},
-    {ENCODE_KRYO5_LONG, 64, "kryo5long", 1 + 9, 0, encode_kryo5_long, not_64},
-    {ENCODE_KRYO5_INT, 32, "kryo5int", 1 + 5, 0, encode_kryo5_int, not_32},
-    {ENCODE_KRYO5_REF, 0, "kryo5ref", 2 + 10, 2, encode_kryo5_ref, not_text},
+const struct encoding encoding_list_foreign[] = {
+    {ENCODE_UTF8, 0, "utf8", 0, 0, encode_utf8, not_text, encode_utf8},
+    {ENCODE_UTF16, 0, "utf16", 0, 2, utf16_encode, not_text, encode_utf8},
+    {ENCODE_INT32, 32, "int32", 4, 0, encode_int32, not_32, encode_decimal32},
+    {ENCODE_INT64, 64, "int64", 8, 0, encode_int64, not_64, encode_decimal},
+    {ENCODE_DECIMAL, 64, "decimal", ENCODE_PLAIN_MAX, 0, encode_decimal, not_64, encode_decimal},
+    {ENCODE_DECIMAL32, 32, "decimal32", 11, 0, encode_decimal32, not_32, encode_decimal32},
+    {ENCODE_JSON, 0, "json", 2, 6, encode_json, not_text, encode_utf8},
+    {ENCODE_KRYO5, 0, "kryo5", 1 + 10, 2, encode_kryo5, not_text, encode_utf8},
+    {ENCODE_KRYO5_LONG, 64, "kryo5long", 1 + 9, 0, encode_kryo5_long, not_64, encode_decimal},
+    {ENCODE_KRYO5_INT, 32, "kryo5int", 1 + 5, 0, encode_kryo5_int, not_32, encode_decimal32},
+    {ENCODE_KRYO5_REF, 0, "kryo5ref", 2 + 10, 2, encode_kryo5_ref, not_text, encode_utf8},
+    {0},
 };
-
-const struct encoding *encoding_by_id(unsigned id)
-{
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
-        if (encodings[i].id == id)
-            return &encodings[i];
-    return NULL;
-}
-
-const struct encoding *encoding_by_name(const char *name)
-{
-    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
-        if (strcmp(encodings[i].name, name) == 0)
-            return &encodings[i];
-    return NULL;
-}
-
-const char *encoding_plain(const struct encoding *e, const char *key, size_t len, char *plain,
-                           size_t *plain_len)
-{
-    return e->integer != 0 ? to_plain(key, len, e->integer, plain, plain_len)
-                           : encode_utf8(key, len, plain, plain_len);
-}

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "keys/hash_foreign.h"
 #include "keys/xxh3.h"
 
 /* SipHash-2-4 (Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012), by libsodium.
@@ -54,18 +53,14 @@ static const struct hash_fn hash_siphash_2_4 = {.id = 10,
                                                 .keys = siphash_keys,
                                                 .records = siphash_records};
 
-static const struct hash_fn *const hash_functions[] = {
-    &hash_xxh3_64,     &hash_murmur3_128,    &hash_murmur3_128_suffix,
-    &hash_highway_128, &hash_murmur64a_pair, &hash_murmur2_pair,
-    &hash_fnv1_64,     &hash_php_32,         &hash_siphash_2_4,
-};
-
 const struct hash_fn *hash_by_id(uint32_t id)
 {
-    for (size_t i = 0; i < sizeof hash_functions / sizeof *hash_functions; i++)
-        if (hash_functions[i]->id == id)
-            return hash_functions[i];
-    return NULL;
+    const struct hash_fn *const *other = hash_list_foreign;
+    if (id == hash_xxh3_64.id || id == hash_siphash_2_4.id)
+        return id == hash_xxh3_64.id ? &hash_xxh3_64 : &hash_siphash_2_4;
+    while (*other != NULL && (*other)->id != id)
+        other++;
+    return *other;
 }
 
 const struct hash_fn *hash_usual(void)

@@ -8,10 +8,10 @@
  *     fn->keys(data, len, n, &seed, hash, N);       // n <= N
  *     struct hashes h = {hash, N, NULL};
  *
- * To add a function, write its file with one `struct hash_fn`, and add it to the list in hash.c.
- * Functions of other programs are in hash_foreign.c. seen(5) lists the ids. All 64 bits of a lane
- * must look random, because kinds cut it in parts: after raw FNV-1a, the counters of a Bloom filter
- * disagree with its bits.
+ * To add a function, write its file with one `struct hash_fn`, and name it in hash.c.
+ * Functions of other programs are defined with their layouts. seen(5) lists the ids. All 64 bits of
+ * a lane must look random, because kinds cut it in parts: after raw FNV-1a, the counters of a Bloom
+ * filter disagree with its bits.
  */
 #ifndef KEYS_HASH_H
 #define KEYS_HASH_H
@@ -89,6 +89,9 @@ static inline struct hashes hashes_from(struct hashes h, size_t i)
     const struct key_bytes *bytes = h.bytes != NULL ? h.bytes + i : NULL;
     return (struct hashes){h.lane0 + i, h.stride, bytes};
 }
+
+/* Those of other programs, NULL after the last: defined where their layouts are. */
+extern const struct hash_fn *const hash_list_foreign[];
 
 /* The function with that id, or NULL. */
 const struct hash_fn *hash_by_id(uint32_t id);

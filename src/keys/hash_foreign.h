@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The hash functions of other programs' filters. To add one: write a function that hashes one key,
- * HASH_EACH and a struct hash_fn in hash_foreign.c, and add it to the list in hash.c.
+ * HASH_EACH and a struct hash_fn in hash_foreign.c, and add it to foreign/list.c.
  */
 #ifndef KEYS_HASH_FOREIGN_H
 #define KEYS_HASH_FOREIGN_H

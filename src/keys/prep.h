@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * How a filter's keys are prepared: 32 bits in its header, which hold four flags and the numbers
- * of an encoding (encode.h) and of a digest (digest.h). A key is trimmed, folded, decoded from
+ * of an encoding (encoding.h) and of a digest (digest.h). A key is trimmed, folded, decoded from
  * hexadecimal, digested and encoded, in that order; then it is hashed. With a digest there is
  * neither hexadecimal decoding nor an encoding; letters are folded to one case only.
  */

@@ -72,7 +72,7 @@ bool layout_is_sized(const struct layout_spec *spec, double p);
 struct layout_filter {
     const struct hash_fn *hash;
     uint64_t seed;
-    uint32_t encoding; /* of keys (keys/encode.h) */
+    uint32_t encoding; /* of keys (keys/encoding.h) */
     uint64_t n_design; /* 0: it grows */
     double fpr_design;
     bool assumed;      /* the layout stores neither n_design nor fpr_design: both from m and k */

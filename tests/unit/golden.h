@@ -14,7 +14,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "keys/encode.h"
+#include "keys/encoding.h"
 #include "kind/layout.h"
 
 struct golden {

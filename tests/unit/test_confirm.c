@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "keys/confirm.h"
+#include "keys/encode.h"
 #include "scratchdir.h"
 
 /* Empty records and, behind 4 GiB of them, one more. Where it cannot be mapped, that is said; its

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "keys/batch.h"
+#include "keys/encode.h"
 #include "keys/xxh3.h"
 #include "write/writer.h"
 
