@@ -214,7 +214,7 @@ static int check_create_options(const struct create *c)
     if (status != 0)
         return status;
     bool sized = d->n != 0 || d->exact || d->size != 0 || c->like != NULL || d->grow ||
-                 (d->layout != NULL && layout_is_sized(d->layout, d->p));
+                 (d->layout != NULL && design_fixes_size(d->layout, d->p));
     if (d->empty && !c->compact && !sized)
         return opt_misuse(&cmd_create, "--empty needs %s",
                           c->counted ? "--capacity or --fpr 0" : "--capacity");

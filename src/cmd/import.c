@@ -365,7 +365,7 @@ static uint64_t most_bytes(const struct import *im)
     struct layout_filter filter;
     struct err ignored;
     const struct layout *layout = im->spec.kind->layout;
-    if (!layout_is_sized(&im->spec, im->p) ||
+    if (!design_fixes_size(&im->spec, im->p) ||
         !layout->design(&im->spec, 1, im->p, &filter, &ignored))
         return UINT64_MAX;
     return (layout->file_len(&filter) + 7) / 8 * 8;

@@ -223,12 +223,23 @@ const struct kind *design_kind(const struct design *d)
     return d->kind != NULL ? d->kind : kind_usual();
 }
 
+bool design_fixes_size(const struct layout_spec *spec, double p)
+{
+    struct layout_filter few, many;
+    struct err err;
+    if (!spec->kind->layout->design(spec, 1, p, &few, &err) ||
+        !spec->kind->layout->design(spec, 1 << 20, p, &many, &err))
+        return false;
+    return few.layer[0].data_len == many.layer[0].data_len &&
+           memcmp(few.layer[0].geometry, many.layer[0].geometry, sizeof few.layer[0].geometry) == 0;
+}
+
 bool design_is_sized(const struct design *d)
 {
     if (d->like != NULL || d->empty)
         return true;
     if (d->layout != NULL)
-        return d->n != 0 || layout_is_sized(d->layout, d->p);
+        return d->n != 0 || design_fixes_size(d->layout, d->p);
     /* The first layer of a growing filter must hold all keys of the input. */
     return !d->grow && (d->n != 0 || (d->size != 0 && d->p != 0));
 }

@@ -73,6 +73,10 @@ const struct kind *design_kind(const struct design *d);
 /* Does the design alone determine the size? */
 bool design_is_sized(const struct design *d);
 
+/* Is the size of a new filter of a layout, at FPR p (0: not given), independent of its number of
+ * keys? */
+bool design_fixes_size(const struct layout_spec *spec, double p);
+
 /* The layout's description of a filter for n distinct keys; n as with design_plan. */
 bool design_layout(const struct design *d, uint64_t n, struct layout_filter *filter,
                    struct err *err);

@@ -138,17 +138,6 @@ bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max,
                 spec->kind->layout->params[param].name, value, (unsigned long long)max);
 }
 
-bool layout_is_sized(const struct layout_spec *spec, double p)
-{
-    struct layout_filter few, many;
-    struct err err;
-    if (!spec->kind->layout->design(spec, 1, p, &few, &err) ||
-        !spec->kind->layout->design(spec, 1 << 20, p, &many, &err))
-        return false;
-    return few.layer[0].data_len == many.layer[0].data_len &&
-           memcmp(few.layer[0].geometry, many.layer[0].geometry, sizeof few.layer[0].geometry) == 0;
-}
-
 static void append(char *spec, size_t room, const char *name, const char *value, size_t len)
 {
     size_t at = strlen(spec);

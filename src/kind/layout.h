@@ -65,9 +65,6 @@ unsigned layout_choice(const struct layout_spec *spec, unsigned param);
 bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max, uint64_t *out,
                    struct err *err);
 
-/* Is the size of a new filter at FPR p (0: not given) independent of its number of keys? */
-bool layout_is_sized(const struct layout_spec *spec, double p);
-
 /* Description of a filter of a layout, for its header. */
 struct layout_filter {
     const struct hash_fn *hash;

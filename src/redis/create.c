@@ -128,7 +128,7 @@ static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_th
     struct creation *c = r->creation;
     if (!redis_spec(r, &c->spec, err) || !look(r, there, err))
         return false;
-    c->by_n = !layout_is_sized(&c->spec, 0);
+    c->by_n = !design_fixes_size(&c->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
     bool designed = *there != STORE_THERE || (c->by_n && redis_of(c)->fields == NULL);
     if (designed && (!design(r, n, p, *there, err) || !check_lengths(r, err)))

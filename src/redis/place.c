@@ -437,12 +437,12 @@ bool redis_settle(struct redis *r, struct err *err)
 }
 
 /* A bitmap ends with the last byte in which a bit was set. So one that is much too short is of
- * another size than the address says. */
+ * another size than the address says, unless bitmaps of its layout stay nearly empty. */
 static bool check_size(struct redis *r, const struct shard *s, struct err *err)
 {
     uint64_t set;
     struct err why;
-    if (r->configured || redis_layer(r)->kind == &kind_php)
+    if (r->configured || redis_layer(r)->kind->layout->sparse)
         return true;
     requests_clear(&r->rq);
     redis_command(r, s, 2, "BITCOUNT");
