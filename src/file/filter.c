@@ -302,8 +302,9 @@ static void advise(const struct filter *f, struct err *err)
         return;
     const struct layout_foreign in = {.data = {head}, .len = {(uint64_t)st.st_size}};
     const struct content *c = content_find(head, n);
-    for (unsigned i = 0; c == NULL && (kind = layout_number_of(i)) != NULL; i++)
-        if (kind->layout->recognize != NULL && kind->layout->recognize(&in)) {
+    for (unsigned i = 0; c == NULL && (kind = kind_number(i)) != NULL; i++)
+        if (kind_is_foreign(kind) && kind->layout->recognize != NULL &&
+            kind->layout->recognize(&in)) {
             len = layout_base(kind->layout, f->path);
             fail_more(err, ": it looks like one of %s; seen import --layout %s %.*s -o FILTER",
                       kind->name, kind->name, (int)len, f->path);

@@ -17,17 +17,6 @@ const struct kind *layout_number_of(unsigned i)
     return NULL;
 }
 
-size_t layout_base(const struct layout *layout, const char *name)
-{
-    size_t len = strlen(name);
-    for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++) {
-        size_t suffix = strlen(layout->suffix[i]);
-        if (len > suffix && strcmp(name + len - suffix, layout->suffix[i]) == 0)
-            return len - suffix;
-    }
-    return len;
-}
-
 /* Appends to a list of alternatives: "a, b". */
 static void list(char *out, size_t room, const char *item, size_t len)
 {

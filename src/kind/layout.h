@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "kind/kind.h"
@@ -50,9 +51,6 @@ struct layout_spec {
     char text[LAYOUT_TEXT];
     const char *value[LAYOUT_PARAMS]; /* of the layout's parameter i; NULL: not given */
 };
-
-/* The length of a file's name without the suffix that files of the layout have. */
-size_t layout_base(const struct layout *layout, const char *name);
 
 /* Parses a spec. Unknown names, parameters and choices fail with a list of the known ones. */
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err);
@@ -230,6 +228,18 @@ struct layout {
     /* The number of positions that can occur, of m. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);
 };
+
+/* The length of a file's name without the suffix that files of the layout have. */
+static inline size_t layout_base(const struct layout *layout, const char *name)
+{
+    size_t len = strlen(name);
+    for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++) {
+        size_t suffix = strlen(layout->suffix[i]);
+        if (len > suffix && strcmp(name + len - suffix, layout->suffix[i]) == 0)
+            return len - suffix;
+    }
+    return len;
+}
 
 static inline bool layout_is_sparse(const struct layer *layer)
 {
