@@ -21,7 +21,7 @@
 #include "keys/split.h"
 #include "keys/xxh3.h"
 #include "kind/kind.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "file/secret.h"
 #ifdef SEEN_HIREDIS
 #include "redis/conn.h"

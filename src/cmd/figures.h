@@ -14,7 +14,7 @@
 #include "cmd/keyopt.h"
 #include "keys/reading.h"
 #include "kind/kind.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/secret.h"

@@ -22,7 +22,7 @@
 #include "cmd/warn.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "foreign/foreign.h"
 #include "file/header.h"
 #include "write/make.h"

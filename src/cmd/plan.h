@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "file/header.h"
 
 /* Layouts for n distinct keys (0: not given) at p (0: not given). */

@@ -22,7 +22,7 @@
 
 #include "base/exact.h"
 #include "kind/kind.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "kind/table.h"
 
 enum {

@@ -23,7 +23,7 @@
 
 #include "base/bytes.h"
 #include "base/num.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 enum { GZIP };
 

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "file/format.h"
 #include "file/newfile.h"
 

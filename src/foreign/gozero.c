@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * go-zero's Bloom filter (core/bloom of the repository zeromicro/go-zero). It is only a bitmap in
  * Redis: m is not stored but set by the program that uses it, and k is always 14. Position i of a
- * key is lane i of its hash (keys/hash_foreign.h), modulo m.
+ * key is lane i of its hash (foreign/hash.h), modulo m.
  */
 #include "foreign/classic.h"
 
 #include <math.h>
 
 #include "base/exact.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 enum { BITS };
 

@@ -19,8 +19,8 @@
 
 #include "base/bytes.h"
 #include "base/num.h"
-#include "keys/encode.h"
-#include "keys/hash_foreign.h"
+#include "foreign/encode.h"
+#include "foreign/hash.h"
 
 enum { FUNNEL, STRATEGY, K_RULE };
 

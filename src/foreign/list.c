@@ -3,7 +3,7 @@
 
 #include "foreign/classic.h"
 #include "keys/encoding.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 /* With WITH_FOREIGN=no, the others are not built. */
 #ifdef SEEN_FOREIGN

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 enum { FUNCTIONS };
 

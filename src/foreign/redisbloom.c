@@ -33,7 +33,7 @@
 
 #include "base/bytes.h"
 #include "base/num.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 enum { EXPANSION, SCALING, SEED };
 

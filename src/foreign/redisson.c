@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "keys/encode.h"
-#include "keys/hash_foreign.h"
+#include "foreign/encode.h"
+#include "foreign/hash.h"
 
 enum { CODEC, BITS, HASHES };
 

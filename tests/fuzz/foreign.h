@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 #include "must.h"
 
 /* What a layout has read. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "keys/batch.h"
-#include "keys/encode.h"
+#include "foreign/encode.h"
 #include "keys/xxh3.h"
 #include "must.h"
 

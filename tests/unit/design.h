@@ -4,7 +4,7 @@
 #define DESIGN_H
 
 #include "check.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 
 /* Makes a filter for n keys; fails in the test if it cannot be made. */
 static inline bool design(const char *text, uint64_t n, double p, struct layout_filter *out)

@@ -15,7 +15,7 @@
 #include <zlib.h>
 
 #include "keys/encoding.h"
-#include "kind/layout.h"
+#include "foreign/layout.h"
 
 struct golden {
     uint8_t *data;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 /* A generator for test numbers: splitmix64. */
 static uint64_t next(uint64_t *state)

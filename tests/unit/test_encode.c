@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "keys/encode.h"
+#include "foreign/encode.h"
 
 #define TEXT(s) (s), sizeof(s) - 1
 

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
-#include "keys/encode.h"
+#include "foreign/encode.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "kind/counted/counted.h"

@@ -3,11 +3,11 @@
  * programs make of some keys; its file `keys` has a key in hexadecimal in each line, and that of a
  * function, in the same line, the lanes.
  *
- * tags: computing portable
+ * tags: computing portable foreign
  */
 #include "check.h"
 #include "keys/hash.h"
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 #include <stdlib.h>
 

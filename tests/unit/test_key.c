@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "keys/batch.h"
-#include "keys/encode.h"
+#include "foreign/encode.h"
 #include "keys/xxh3.h"
 #include "write/writer.h"
 
@@ -192,13 +192,19 @@ static bool yields(const struct key_rule *plain_rule, const char *input, size_t 
     return ok;
 }
 
+/* The encodings of other programs may be left out (WITH_FOREIGN=no). */
+static bool is_built(uint32_t prep)
+{
+    return prep_encoding(prep) == ENCODE_NONE || encoding_by_id(prep_encoding(prep)) != NULL;
+}
+
 TEST(rules_make_the_keys_they_should)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         struct key_rule rule = r->rule;
         for (rule.seed.number = 0; rule.seed.number < 2; rule.seed.number++)
-            if (!yields(&rule, r->input, r->len, r->want, r->want_len)) {
+            if (is_built(rule.prep) && !yields(&rule, r->input, r->len, r->want, r->want_len)) {
                 printf("# the row of line %d\n", r->line);
                 CHECK(false);
             }
@@ -243,7 +249,7 @@ TEST(bytes_of_keys_stay_when_the_batch_is_used_again)
             want_len +=
                 (size_t)sprintf(want + want_len, preps[p] == ENCODED(DECIMAL) ? "%u|" : "%04u|", i);
         struct key_rule rule = {.terminator = '\n', .prep = preps[p]};
-        CHECK(yields(&rule, input, len, want, want_len));
+        CHECK(!is_built(preps[p]) || yields(&rule, input, len, want, want_len));
     }
 }
 
@@ -589,6 +595,10 @@ TEST(what_cannot_be_a_prepared_key)
     CHECK_STR(key_unprepared(PREP_HEX, TEXT("0aF0")), "mixes upper and lower case");
     CHECK_STR(key_unprepared(PREP_HEX, TEXT("012")), "is not hexadecimal");
     CHECK_STR(key_unprepared(PREP_HEX, TEXT("0g")), "is not hexadecimal");
+}
+
+TEST(what_cannot_be_a_key_before_it_is_encoded)
+{
     CHECK(key_unprepared(ENCODED(UTF16), TEXT("a \xc3\xa9")) == NULL);
     CHECK_STR(key_unprepared(ENCODED(UTF16), TEXT("\xa9")), "is not UTF-8");
     CHECK_STR(key_unprepared(PREP_FOLD | ENCODED(JSON), TEXT("A")), "has capital letters");
@@ -627,7 +637,7 @@ TEST(a_record_may_be_very_long)
     CHECK(yields(&rule, input, len + 3, want, len / 2 + 3));
     memset(input, '0', len);
     rule.prep = ENCODED(DECIMAL);
-    CHECK(yields(&rule, input, len + 3, TEXT("0|!|")));
+    CHECK(!is_built(rule.prep) || yields(&rule, input, len + 3, TEXT("0|!|")));
     free(input);
     free(want);
 }
@@ -640,9 +650,12 @@ int main(void)
     RUN(good_keys_keep_their_bytes);
     RUN(a_bad_record_ends_the_batches);
     RUN(a_missing_field_is_named);
-    RUN(what_cannot_be_encoded_is_named);
-    RUN(an_encoded_key_keeps_its_text);
-    RUN(encoded_keys_have_room);
+    if (is_built(ENCODED(UTF8))) {
+        RUN(what_cannot_be_encoded_is_named);
+        RUN(an_encoded_key_keeps_its_text);
+        RUN(encoded_keys_have_room);
+        RUN(what_cannot_be_a_key_before_it_is_encoded);
+    }
     RUN(cr_is_noticed_once_it_may_matter);
     RUN(fold_changes_letters_and_nothing_else);
     RUN(hex_spells_every_byte);

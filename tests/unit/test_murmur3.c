@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* MurmurHash3 is part of the file format, and of other programs' formats: it may never change.
- * tags: computing portable */
+ * tags: computing portable foreign */
 #include "check.h"
 #include "keys/hash.h"
 

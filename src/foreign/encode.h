@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The encodings of other programs' keys. To add one, write its function in encode.c, and add an
  * entry to the list there. */
-#ifndef KEYS_ENCODE_H
-#define KEYS_ENCODE_H
+#ifndef FOREIGN_ENCODE_H
+#define FOREIGN_ENCODE_H
 
 #include "keys/encoding.h"
 

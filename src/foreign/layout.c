@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "kind/layout.h"
+#include "foreign/layout.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "keys/hash_foreign.h"
+#include "foreign/hash.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * The hash functions of other programs' filters. To add one: write a function that hashes one key,
- * HASH_EACH and a struct hash_fn in hash_foreign.c, and add it to foreign/list.c.
+ * HASH_EACH and a struct hash_fn in hash.c, and add it to foreign/list.c.
  */
-#ifndef KEYS_HASH_FOREIGN_H
-#define KEYS_HASH_FOREIGN_H
+#ifndef FOREIGN_HASH_H
+#define FOREIGN_HASH_H
 
 #include "keys/hash.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "keys/encode.h"
+#include "foreign/encode.h"
 
 #include <stdint.h>
 #include <string.h>
