@@ -108,7 +108,7 @@ ABSENT := $(filter-out %/servers.c %/messages.c %/password.c %/uri.c,$(wildcard 
     $(call tagged,redis,$(wildcard tests/unit/*.c))
 endif
 ifneq ($(WITH_FOREIGN),yes)
-ABSENT += $(filter-out %/list.c %/foreign.c %/layout.c,$(wildcard src/foreign/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
+ABSENT += $(filter-out %/list.c %/foreign.c %/layout.c %/files.c,$(wildcard src/foreign/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
 endif
 # Sorted, or the program would depend on the locale.
 SRC   := $(sort $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c)))

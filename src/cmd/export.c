@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* seen export: writes a filter in the format of another program, to files or to an address. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/disk.h"
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "file/chain.h"
+#include "foreign/files.h"
 #include "foreign/foreign.h"
 #include "write/make.h"
 #include "store/store.h"
@@ -24,10 +20,7 @@ struct export
     bool to_file; /* FOREIGN is not an address */
     struct store_push push;
     struct make make; /* its one input */
-    unsigned n_files;
-    struct newfile file[LAYOUT_FILES];
-    char *name[LAYOUT_FILES];
-    uint64_t len[LAYOUT_FILES];
+    struct foreign_output output;
 };
 
 static const struct opt export_opts[] = {
@@ -56,80 +49,17 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
-{
-    struct export *e = ctx;
-    uint64_t at = e->len[file];
-    e->len[file] += len;
-    return disk_write(e->file[file].fd, data, len, at, e->name[file], err);
-}
-
-static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
-{
-    const char *at = data;
-    (void)ctx, (void)file;
-    while (len > 0) {
-        ssize_t n = write(STDOUT_FILENO, at, len);
-        if (n < 0 && errno != EINTR)
-            return fail_errno(err, "cannot write standard output");
-        at += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
-static bool open_foreign(struct export *e, const char *suffix, struct err *err)
-{
-    unsigned i = e->n_files;
-    size_t len = strlen(e->out) + strlen(suffix) + 1;
-    char *name = malloc(len);
-    if (name == NULL)
-        return fail(err, "out of memory");
-    snprintf(name, len, "%s%s", e->out, suffix);
-    if (!newfile_open_foreign(&e->file[i], name, e->force, err)) {
-        free(name);
-        return false;
-    }
-    e->name[i] = name;
-    e->n_files++;
-    return true;
-}
-
-static bool open_files(struct export *e, const struct layout *layout, struct err *err)
-{
-    if (layout->suffix[0] == NULL)
-        return open_foreign(e, "", err);
-    for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++)
-        if (!open_foreign(e, layout->suffix[i], err))
-            return false;
-    return true;
-}
-
-/* Commits the last file first. The first file describes the others, so it must appear last. */
-static bool commit_files(struct export *e, struct err *err)
-{
-    for (unsigned i = e->n_files; i-- > 0;)
-        if (!newfile_commit(&e->file[i], err))
-            return false;
-    return true;
-}
-
 static bool write_foreign(struct export *e, const struct layout_filter *filter,
                           const uint8_t *const *data, struct err *err)
 {
-    const struct layout *layout = filter->layer[0].kind->layout;
     struct err why;
-    bool is_stdout = strcmp(e->out, "-") == 0;
-    struct layout_sink sink = {
-        .write = is_stdout ? to_stdout : to_file, .ctx = e, .name = e->out, .pad = e->pad};
-    if (is_stdout && layout->suffix[0] != NULL)
-        return fail(err, "layout %s has two files, which cannot go to standard output",
-                    filter->layer[0].kind->name);
-    if (!is_stdout && !open_files(e, layout, err))
+    struct foreign_output *to = &e->output;
+    if (!foreign_create(to, e->out, filter->layer[0].kind, e->force, err))
         return false;
-    if (!layout->write(filter, data, &sink, &why))
+    to->sink.pad = e->pad;
+    if (!filter->layer[0].kind->layout->write(filter, data, &to->sink, &why))
         return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
-    return make_check_intact(&e->make, err) && (is_stdout || commit_files(e, err));
+    return make_check_intact(&e->make, err) && foreign_commit(to, err);
 }
 
 /* Some layouts store the number of keys in the newest layer. While keys are being added, and after
@@ -180,10 +110,7 @@ static int run(int argc, char **argv)
         sig_catch();
     bool ok = warn_inputs(&e.make, make_open_one(&e.make, e.path, &err)) && export(&e, &err);
     make_close(&e.make);
-    for (unsigned i = 0; i < e.n_files; i++)
-        newfile_close(&e.file[i]);
-    for (unsigned i = 0; i < LAYOUT_FILES; i++)
-        free(e.name[i]);
+    foreign_end(&e.output);
     if (!ok && sig_caught())
         return 128 + sig_caught();
     return ok || say_failure(&err) ? EXIT_SELECTED : EXIT_ERROR;

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "foreign/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/magic.h"
+#include "file/header.h"
+#include "keys/content.h"
+#include "keys/gzip.h"
+
+/* ---- Reading. */
+
+/* The first bytes of a file, which hold the header of every layout, and the size of a read. */
+enum { HEAD = 1 << 16 };
+
+static bool fail_read(const struct foreign_files *f, unsigned i, struct err *err)
+{
+    return fail_errno(err, "cannot read '%s'", f->in.name[i]);
+}
+
+static bool fail_long(const struct foreign_files *f, unsigned i, uint64_t most, struct err *err)
+{
+    return fail(err,
+                "'%s' has more than %" PRIu64 " bytes, the length of such a filter: 'head -c "
+                "%" PRIu64 "' drops what follows",
+                f->in.name[i], most, most);
+}
+
+/* A file that is read from its current position on, and inflated if it is compressed. */
+struct reader {
+    struct source src;
+    struct gzip gzip; /* of a layout with compressed files */
+    enum source_end end;
+    atomic_bool stopped;
+    _Atomic uint64_t done;
+};
+
+/* Deflate adds less than an eighth, however often it is flushed in writing. */
+static uint64_t most_compressed(uint64_t len)
+{
+    return len < UINT64_MAX / 2 ? len + len / 8 + HEAD : UINT64_MAX;
+}
+
+static bool reader_begin(struct reader *r, const struct foreign_files *f, unsigned i, int fd,
+                         struct err *err)
+{
+    r->src = (struct source){.fd = fd,
+                             .name = f->in.name[i],
+                             .most = most_compressed(HEAD),
+                             .stopped = &r->stopped,
+                             .done = &r->done};
+    if (!f->spec->kind->layout->gzip)
+        return true;
+    return (gzip_begin(&r->gzip, &r->src, err) || fail(err, "out of memory")) &&
+           r->gzip.raw_end != SOURCE_BROKEN;
+}
+
+/* Reads HEAD bytes, or fewer if the file ends. Returns their number, or -1 on an error. */
+static ssize_t reader_next(struct reader *r, uint8_t *buf, struct err *err)
+{
+    z_stream *raw = &r->gzip.z;
+    size_t n = 0;
+    if (r->gzip.found) {
+        while (n < HEAD && r->end == SOURCE_GOES_ON)
+            n += gzip_read(&r->gzip, &r->src, buf + n, HEAD - n, true, &r->end, err);
+        return r->end == SOURCE_BROKEN ? -1 : (ssize_t)n;
+    }
+    for (; raw->avail_in > 0 && n < HEAD; raw->avail_in--)
+        buf[n++] = *raw->next_in++;
+    ssize_t got = disk_read_next(r->src.fd, buf + n, HEAD - n);
+    if (got < 0)
+        fail_errno(err, "cannot read '%s'", r->src.name);
+    return got < 0 ? -1 : (ssize_t)n + got;
+}
+
+/* Reads the rest of a file, whose first HEAD bytes were read, into a scratch file. That takes
+ * disk space but no memory. */
+static bool spill_foreign(struct foreign_files *f, unsigned i, struct reader *r, int scratch,
+                          uint64_t most, struct err *err)
+{
+    uint8_t *buf = f->read[i];
+    uint64_t len = 0, room;
+    ssize_t got = HEAD;
+    if (!disk_space(f->dir, &room, err))
+        return false;
+    r->src.most = most_compressed(most);
+    while (got > 0) {
+        if (len + (size_t)got > most)
+            return fail_long(f, i, most, err);
+        if (len + (size_t)got > room)
+            return fail(err, "'%s' has more bytes than '%s' has room for", f->in.name[i], f->dir);
+        if (!disk_write(scratch, buf, (size_t)got, len, "a scratch file", err))
+            return false;
+        len += (size_t)got;
+        got = reader_next(r, buf, err);
+    }
+    if (got < 0)
+        return false;
+    if (!mapped_open(&f->mapped[i], scratch, len))
+        return fail_read(f, i, err);
+    f->in.data[i] = (const uint8_t *)f->mapped[i].data;
+    f->in.len[i] = len;
+    return true;
+}
+
+/* The most bytes that FOREIGN can have, if that follows from the layout alone. Rounded up: a bitmap
+ * may be stored in whole words. */
+static uint64_t most_bytes(const struct layout_spec *spec)
+{
+    struct layout_filter filter;
+    struct err ignored;
+    const struct layout *layout = spec->kind->layout;
+    if (!design_fixes_size(spec, spec->p) || !layout->design(spec, 1, spec->p, &filter, &ignored))
+        return UINT64_MAX;
+    return (layout->file_len(&filter) + 7) / 8 * 8;
+}
+
+/* Reads a file to its end, but not beyond what its header claims. */
+static bool read_to_end(struct foreign_files *f, unsigned i, struct reader *r, struct err *err)
+{
+    const struct layout *layout = f->spec->kind->layout;
+    uint8_t *head = f->read[i] = malloc(HEAD);
+    if (head == NULL)
+        return fail(err, "cannot read '%s': out of memory", f->in.name[i]);
+    ssize_t got = reader_next(r, head, err);
+    if (got < 0)
+        return false;
+    f->in.data[i] = head;
+    f->in.len[i] = (size_t)got;
+    f->in.zipped = r->gzip.found;
+    if (f->dir == NULL)
+        return true;
+    uint64_t most = most_bytes(f->spec);
+    if (layout->claims != NULL) {
+        uint64_t claimed = layout->claims(f->spec, head, (size_t)got);
+        if (claimed == 0)
+            return true; /* layout->read says what is wrong with the header */
+        most = claimed < most ? claimed : most;
+    }
+    if (got < HEAD)
+        return (size_t)got <= most || fail_long(f, i, most, err);
+    int scratch = disk_scratch(f->dir, err);
+    bool ok = scratch >= 0 && spill_foreign(f, i, r, scratch, most, err);
+    if (scratch >= 0)
+        close(scratch);
+    return ok;
+}
+
+/* For a file that cannot be mapped as it is: a pipe, or compressed. */
+static bool read_unmapped(struct foreign_files *f, unsigned i, int fd, struct err *err)
+{
+    struct reader r = {.end = SOURCE_GOES_ON};
+    bool ok = reader_begin(&r, f, i, fd, err) && read_to_end(f, i, &r, err);
+    gzip_end(&r.gzip);
+    return ok;
+}
+
+static bool is_compressed(const struct foreign_files *f, int fd)
+{
+    unsigned char first[GZIP_MAGIC];
+    size_t got;
+    return f->spec->kind->layout->gzip && disk_read(fd, first, GZIP_MAGIC, 0, &got) &&
+           got == GZIP_MAGIC && gzip_like(first, got);
+}
+
+static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return fail_errno(err, "cannot read '%s'", f->in.name[i]);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
+        return read_unmapped(f, i, fd, err);
+    if (!mapped_open(&f->mapped[i], fd, (uint64_t)st.st_size))
+        return fail_errno(err, "cannot read '%s'", f->in.name[i]);
+    f->in.data[i] = (const uint8_t *)f->mapped[i].data;
+    f->in.len[i] = (uint64_t)st.st_size;
+    return true;
+}
+
+static bool open_one(struct foreign_files *f, unsigned i, const char *name, const char *suffix,
+                     struct err *err)
+{
+    bool is_stdin = strcmp(name, "-") == 0 && suffix[0] == '\0';
+    size_t base = layout_base(f->spec->kind->layout, name);
+    size_t len = base + strlen(suffix) + sizeof "standard input";
+    f->name[i] = malloc(len);
+    if (f->name[i] == NULL)
+        return fail(err, "out of memory");
+    if (is_stdin)
+        snprintf(f->name[i], len, "standard input");
+    else
+        snprintf(f->name[i], len, "%.*s%s", (int)base, name, suffix);
+    f->in.name[i] = f->name[i];
+    if (is_stdin)
+        return take_foreign(f, i, STDIN_FILENO, err);
+    int fd = open(f->name[i], O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(err, "cannot open '%s'", f->name[i]);
+    bool ok = take_foreign(f, i, fd, err);
+    close(fd);
+    return ok;
+}
+
+bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
+                  const char *dir, struct err *err)
+{
+    const struct layout *layout = spec->kind->layout;
+    *f = (struct foreign_files){.spec = spec, .dir = dir};
+    if (layout->suffix[0] == NULL)
+        return open_one(f, 0, name, "", err);
+    for (unsigned i = 0; i < LAYOUT_FILES && layout->suffix[i] != NULL; i++)
+        if (!open_one(f, i, name, layout->suffix[i], err))
+            return false;
+    return true;
+}
+
+bool foreign_whole(const struct foreign_files *f, struct err *err)
+{
+    for (unsigned i = 0; i < LAYOUT_FILES; i++)
+        if (f->mapped[i].data != NULL && !mapped_whole(&f->mapped[i], f->mapped[i].len))
+            return fail(err, "'%s' was changed while it was read, or the disk failed",
+                        f->in.name[i]);
+    return true;
+}
+
+bool foreign_check(const struct foreign_files *f, const char *name, struct err *err)
+{
+    enum { LEN = sizeof MAGIC_PARQUET - 1 };
+    const uint8_t *data = f->in.data[0];
+    size_t len = (size_t)f->in.len[0]; /* of a mapping */
+    const struct content *c = NULL;
+    if (magic_begins(data, len))
+        return fail(err, "'%s' is a seen filter already; 'seen export' writes another program's",
+                    name);
+    if (len >= LEN && magic_parquet(data, LEN) && magic_parquet(data + len - LEN, LEN))
+        return fail(err, "'%s' " MAGIC_PARQUET_IS, name);
+    if (f->spec->kind->layout->recognize != NULL)
+        c = content_find_filter(data, len < CONTENT_HEAD ? (size_t)len : CONTENT_HEAD);
+    return c == NULL || fail(err, "'%s' is %s: %s", name, c->what, c->reader);
+}
+
+void foreign_close(struct foreign_files *f)
+{
+    for (unsigned i = 0; i < LAYOUT_FILES; i++) {
+        mapped_close(&f->mapped[i]);
+        free(f->read[i]);
+        free(f->name[i]);
+    }
+}
+
+bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err)
+{
+    const struct kind *kind, *found = NULL;
+    for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
+        struct foreign_files files;
+        struct layout_spec spec;
+        struct err ignored;
+        const struct layout *layout = kind->layout;
+        if (layout->recognize == NULL || !layout_parse(kind->name, &spec, &ignored))
+            continue;
+        bool opened = foreign_open(&files, name, &spec, NULL, &ignored);
+        bool fits = opened && layout->recognize(&files.in);
+        bool ok = !opened || foreign_check(&files, name, err);
+        foreign_close(&files);
+        if (!ok)
+            return false;
+        if (fits && found != NULL)
+            return fail(err, "'%s' may be of layout %s or %s: --layout says which", name,
+                        found->name, kind->name);
+        if (fits)
+            found = kind;
+    }
+    if (found == NULL)
+        return fail(err, "the layout of '%s' cannot be recognised by its content: give --layout",
+                    name);
+    return layout_parse(found->name, out, err);
+}
+
+/* ---- Writing. */
+
+static bool to_file(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    struct foreign_output *o = ctx;
+    uint64_t at = o->len[file];
+    o->len[file] += len;
+    return disk_write(o->file[file].fd, data, len, at, o->name[file], err);
+}
+
+static bool to_stdout(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    const char *at = data;
+    (void)ctx, (void)file;
+    while (len > 0) {
+        ssize_t n = write(STDOUT_FILENO, at, len);
+        if (n < 0 && errno != EINTR)
+            return fail_errno(err, "cannot write standard output");
+        at += n > 0 ? n : 0;
+        len -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool create_one(struct foreign_output *o, const char *suffix, struct err *err)
+{
+    unsigned i = o->n;
+    size_t len = strlen(o->sink.name) + strlen(suffix) + 1;
+    char *name = malloc(len);
+    if (name == NULL)
+        return fail(err, "out of memory");
+    snprintf(name, len, "%s%s", o->sink.name, suffix);
+    if (!newfile_open_foreign(&o->file[i], name, o->force, err)) {
+        free(name);
+        return false;
+    }
+    o->name[i] = name;
+    o->n++;
+    return true;
+}
+
+bool foreign_create(struct foreign_output *o, const char *name, const struct kind *kind, bool force,
+                    struct err *err)
+{
+    bool is_stdout = strcmp(name, "-") == 0;
+    *o = (struct foreign_output){
+        .sink = {.write = is_stdout ? to_stdout : to_file, .ctx = o, .name = name}, .force = force};
+    if (is_stdout)
+        return kind->layout->suffix[0] == NULL ||
+               fail(err, "layout %s has two files, which cannot go to standard output", kind->name);
+    if (kind->layout->suffix[0] == NULL)
+        return create_one(o, "", err);
+    for (unsigned i = 0; i < LAYOUT_FILES && kind->layout->suffix[i] != NULL; i++)
+        if (!create_one(o, kind->layout->suffix[i], err))
+            return false;
+    return true;
+}
+
+/* Commits the last file first. The first file describes the others, so it must appear last. */
+bool foreign_commit(struct foreign_output *o, struct err *err)
+{
+    for (unsigned i = o->n; i-- > 0;)
+        if (!newfile_commit(&o->file[i], err))
+            return false;
+    return true;
+}
+
+void foreign_end(struct foreign_output *o)
+{
+    for (unsigned i = 0; i < o->n; i++) {
+        newfile_close(&o->file[i]);
+        free(o->name[i]);
+    }
+}
