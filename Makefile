@@ -204,7 +204,7 @@ deps-ci:
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
 	    libc6-dev-arm64-cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static \
 	    openjdk-17-jdk-headless libguava-java golang-github-dcso-bloom-cli php-cli php-redis redis-server \
-	    musl-tools dpkg-dev debhelper fakeroot lintian locales ruby nix-bin
+	    musl-tools build-essential dpkg-dev debhelper fakeroot lintian locales ruby nix-bin
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
 demo:
