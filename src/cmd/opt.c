@@ -183,7 +183,7 @@ static const char *meant_by(const char *given, size_t len)
     "see "                                                                                         \
     "seen(7), 'A sliding week'"
 
-#define SIZES   "--capacity and --fpr give the size; the numbers of bits and hashes follow from them"
+#define SIZES   "--capacity and --fpr give the size; the numbers of bits and hashes follow"
 #define DIGESTS "--digest takes the digests of keys: sha1, sha256, md5 or ntlm"
 
 /* For all commands; a row of the command's own comes first. */

@@ -173,7 +173,7 @@ top|'top' is not a command: 'The ten most frequent keys' in seen(7) shows how th
 --json stats f|option '--json' goes after the command: seen stats --json ...
 -n 1000 create f|option '-n' goes after the command: seen create -n ...
 UNION f|'UNION' is not a command; did you mean 'merge'?
-create --bits 9 f|unknown option '--bits': --capacity and --fpr give the size; the numbers of bits and hashes follow from them
+create --bits 9 f|unknown option '--bits': --capacity and --fpr give the size; the numbers of bits and hashes follow
 create -v f|unknown option '-v': --json prints a summary
 create --md5 f|unknown option '--md5': --digest takes the digests of keys: sha1, sha256, md5 or ntlm
 create --column 2 f|unknown option '--column'; did you mean '--field'?
