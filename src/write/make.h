@@ -34,8 +34,8 @@ enum make_meets { MEETS_FITTING, MEETS_EQUAL, MEETS_NONE };
 struct make_layer {
     struct census census; /* of its bits; not set when bits of fingerprints are dropped */
     /* Private, for unions. */
+    double fpr_design; /* the sum of its sources' */
     unsigned n;        /* sources */
-    double fpr_design; /* the sum of theirs */
     enum make_meets meets;
 };
 
