@@ -39,7 +39,7 @@ END
     done <links
 }
 
-@test "the README's bits a key are those of seen plan, and its least is log2(1/p)" {
+@test "bits a key in README and seen-create(1) are those of seen plan, and the least is log2(1/p)" {
     seen plan -n 10M -p 0.001 --json >sizes
     bits() { jq -r ".kinds[] | select(.kind == \"$1\") | .bits_per_key" sizes; }
     row() { grep -F -e "$1" "$SOURCE/README.md" | sed -E 's/.*\| ([0-9.]+) \|$/\1/'; }
@@ -51,6 +51,9 @@ END
     seen plan -n 10M -p 0.001 --fixed --json >sizes
     equal "$(row 'create --fixed')" "$(printf %.1f "$(bits bloom)")"
     grep -qF 'theoretical minimum is 9.97 bits' "$SOURCE/README.md"
+    # seen-create(1) has them too, with one decimal.
+    sed -n '/^which kind/,/^\.fi/p' "$SOURCE/man/seen-create.1" | sed -nE 's/.* ([0-9]+\.[0-9])$/\1/p' >page
+    sed -nE 's/^\|.*\| ([0-9.]+) \|$/\1/p' "$SOURCE/README.md" | xargs printf '%.1f\n' | diff page -
 }
 
 @test "the README, its picture and seen-performance(7) have the figures of one run" {
