@@ -133,7 +133,7 @@ answered()
 @test "there is a golden file of each kind, layout, policy and preparation" {
     local manifest=$GOLDEN/manifest.tsv word
     # Kinds and layouts, as plan and help list them.
-    for word in bloom compact counted $(seen help --layouts | grep -o '^[a-z]*	' | sort -u); do
+    for word in bloom compact counted $(seen help --layouts | cut -f 1 | cut -d : -f 1 | sort -u); do
         grep -q "\"$word\"" "$manifest" || { echo "there is none of kind $word"; return 1; }
     done
     for word in $(seen help --layouts | grep -oE '^(guava|redisson):(funnel|codec)=[a-z0-9]+' | sed 's/:.*=/-/'); do
