@@ -70,7 +70,7 @@ clean()
     run -2 seen add keys keys
     [[ $output == "seen: 'keys' is not a seen filter"* ]]
     quiet seen create f keys
-    refuses "seen: 'f' was made without --hex, which cannot be added later (records are always compared whole, as with grep -x)" seen add --hex f -k 00
+    refuses "seen: 'f' was made without --hex, which cannot be added later" seen add --hex f -k 00
     refuses "seen: cannot open 'f/x': Not a directory" seen add f/x -k 00
     quiet seen create --hex h -k 00
     refuses "seen: --key 'zz': not hexadecimal" seen add h -k zz

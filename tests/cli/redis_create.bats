@@ -132,7 +132,7 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
 
 @test "where --create is of no use" {
     local name
-    refuses 'seen: --capacity and --fpr are for a filter that is made: they need --create' \
+    refuses 'seen: --capacity and --fpr are for a new filter: they need --create' \
         seen add -n 10 "$(uri k gozero)" -k 1
     [ ! -e f.seen ]
     name=$(uri k guava)
