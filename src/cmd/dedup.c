@@ -313,7 +313,7 @@ static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *e
     const struct design design = {.n = n, .p = p, .grow = true, .more = true};
     header_begin(&h, &a->keyopt.rule, false);
     a->options = (struct add_options){0}; /* they are for FILTER, which a dry run does not change */
-    a->store = header_design(&h, &design, 0, err) ? memory_open(&h, err) : NULL;
+    a->store = header_design(&h, &design, 0, err) ? store_in_memory(&h, err) : NULL;
     return a->store != NULL;
 }
 

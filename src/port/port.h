@@ -34,9 +34,9 @@ bool port_random(void *to, size_t len);
 /* Overwrites what will not be read any more, which the compiler must not leave out. */
 void port_wipe(void *at, size_t len);
 
-/* Zeroed memory, with that protection (sys/mman.h). A page of it is taken when it is first written;
- * lazy: more may be asked for than the machine has. NULL: errno is set. To be given back with
- * munmap. */
+/* Zeroed memory, with that protection (PROT_NONE to PROT_WRITE). A page of it is taken when it is
+ * first written; lazy: more may be asked for than the machine has. NULL: errno is set. To be given
+ * back with munmap. */
 void *port_zeroes(size_t len, int protection, bool lazy);
 
 /* Puts zeroed pages, for reading alone, in place of those at `at`. Signal-safe. */

@@ -223,7 +223,7 @@ static const struct store_ops memory_ops = {
     .close = close_file,
 };
 
-struct store *memory_open(const struct header *h, struct err *err)
+struct store *store_in_memory(const struct header *h, struct err *err)
 {
     struct file *file = file_new("", &memory_ops, err);
     if (file == NULL)

@@ -249,6 +249,6 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
                            struct err *err);
 
 /* Makes an empty filter with this header in memory (filter_open_memory). NULL: see err. */
-struct store *memory_open(const struct header *h, struct err *err);
+struct store *store_in_memory(const struct header *h, struct err *err);
 
 #endif

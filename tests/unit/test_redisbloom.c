@@ -157,7 +157,7 @@ static struct store *make_store(const struct layout_filter *filter, const struct
         MUST(filter_build_empty_file("s.seen", &h, &err));
     }
     struct store *s =
-        in_file ? store_open("s.seen", STORE_WRITE, NULL, &err) : memory_open(&h, &err);
+        in_file ? store_open("s.seen", STORE_WRITE, NULL, &err) : store_in_memory(&h, &err);
     MUST(s != NULL);
     return s;
 }

@@ -132,7 +132,7 @@ static struct outcome *run_both(const struct design *design, const struct add_op
     header_begin(&h, &rule, false);
     MUST(header_design(&h, design, 0, &err) && filter_build_empty_file("s.seen", &h, &err));
     struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, NULL, &err), options);
-    struct outcome *in_memory = run(memory_open(&h, &err), options);
+    struct outcome *in_memory = run(store_in_memory(&h, &err), options);
     check_alike(in_file, in_memory);
     free(in_memory);
     scratchdir_clear();
@@ -267,7 +267,7 @@ TEST(what_a_store_is_not_it_refuses)
     header_begin(&h, &rule, false);
     MUST(header_design(&h, &(struct design){.n = 100, .p = 1e-3}, 0, &err));
     MUST(filter_build_empty_file("s.seen", &h, &err));
-    struct store *memory = memory_open(&h, &err),
+    struct store *memory = store_in_memory(&h, &err),
                  *file = store_open("s.seen", STORE_WRITE, NULL, &err);
     struct store *again = store_open("s.seen", STORE_READ, NULL, &err);
     CHECK(memory != NULL && file != NULL && again != NULL);
@@ -291,7 +291,7 @@ TEST(memory_that_is_not_there_is_refused)
     const struct key_rule rule = {0};
     header_begin(&h, &rule, false);
     MUST(header_design(&h, &(struct design){.n = (uint64_t)1 << 42, .p = 1e-3}, 0, &err));
-    CHECK(memory_open(&h, &err) == NULL);
+    CHECK(store_in_memory(&h, &err) == NULL);
     CHECK(strncmp(err.text, "cannot make a filter in memory: ", 32) == 0);
 }
 
