@@ -260,6 +260,7 @@ static bool open_memory(struct filter_build *b, struct err *err)
 {
     const struct add_options options = {.threads = b->threads};
     b->sized = filter_open_memory(&b->filter, &b->header, err);
+    b->filter.path = b->name;
     if (!b->sized || !writer_check(filter_layers(&b->filter), b->filter.path, &options, err) ||
         !session_begin(&b->session, &b->filter, err))
         return false;

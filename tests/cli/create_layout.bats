@@ -249,3 +249,9 @@ it needs --capacity [1-9]* or more" seen create --layout guava -n 100 g.seen man
         seen create --force --min-keys 1000001 --layout gozero:bits=8000 f.seen many
     seen create --force --min-keys 1000000 --layout gozero:bits=8000 f.seen many
 }
+
+@test "more keys than a layer of RedisBloom has room for: the message names the file" {
+    run --separate-stderr -2 seen create --layout redisbloom -n 3333 rb.seen < <(seq 9999)
+    [[ $stderr =~ ^"seen: (standard input):"33[0-9]+": not added: 'rb.seen' is full: it was made for 3333 keys; it grows only in the program that it comes from"$ ]]
+    [ ! -e rb.seen ]
+}
