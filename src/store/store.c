@@ -94,10 +94,12 @@ static bool same_inode(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+/* Another thread may be taking up a new s->file->status. */
 bool store_replaced(const struct store *s)
 {
-    struct stat now;
-    return s->file != NULL && stat(s->name, &now) == 0 && !same_inode(&now, &s->file->status);
+    struct stat now, open;
+    return s->file != NULL && stat(s->name, &now) == 0 && fstat(s->file->fd, &open) == 0 &&
+           !same_inode(&now, &open);
 }
 
 bool store_same(const struct store *a, const struct store *b)
