@@ -305,6 +305,8 @@ static long reference(const struct key_rule *rule, const char *record, size_t le
         char c = whole[i];
         if ((rule->prep & PREP_FOLD) && c >= 'A' && c <= 'Z')
             c = (char)(c - 'A' + 'a');
+        if ((rule->prep & PREP_UPPER) && c >= 'a' && c <= 'z')
+            c = (char)(c - 'a' + 'A');
         key[n++] = c;
     }
     free(whole);
@@ -369,6 +371,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .delimiter = (char)data[2],
         .seed.number = data[3],
     };
+    if ((rule.prep & PREP_CASE) == PREP_CASE)
+        rule.prep &= ~(uint32_t)PREP_UPPER;
     put_fields(rule.field, data);
     unsigned encoding = encoding_by_id(data[1] & 15) != NULL ? data[1] & 15 : ENCODE_NONE;
     rule.prep |= encoding << PREP_ENCODING_SHIFT;
