@@ -124,7 +124,7 @@ static int run_add(struct add *a, int argc, char **argv)
     if (is_counted)
         return change_set(a);
     if (!ok)
-        keyopt_advise_order(&adding->keyopt, adding->path, &err);
+        keyopt_advise(&adding->keyopt, adding->path, &err);
     if (!ok || !check_counting_options(a, &err) || !adding_make(adding, &err)) {
         say_failure(&err);
         return EXIT_ERROR;

@@ -378,9 +378,13 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
             fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
             return true;
         }
-    if (keyopt->command != &cmd_dedup && keyopt_is_list(path))
-        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
     return false;
+}
+
+void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err)
+{
+    if (!keyopt_advise_order(keyopt, path, err) && keyopt_is_list(path))
+        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
 }
 
 void keyopt_free(struct keyopt *keyopt)

@@ -71,9 +71,12 @@ bool keyopt_is_list(const char *path);
  * unites them, "seen merge", with the arguments `merge` before their names. */
 bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const char *merge);
 
-/* For a FILTER that cannot be opened. If it is no filter, and a key file is one, the message says
- * that FILTER comes first; returns whether it does. Of a file of lines, it names create. */
+/* Adds advice to the message about a FILTER that cannot be opened. If a key file is a filter, it
+ * says that FILTER comes first, and returns true. */
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err);
+
+/* The same, or, if FILTER is a list of keys, names the command that makes a filter of it. */
+void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err);
 
 void keyopt_free(struct keyopt *keyopt);
 

@@ -468,7 +468,7 @@ static bool open_query(struct query *q, const char *path)
         return say_failure(&err);
     s->follow = q->annotate ? SOURCES_FOLLOW : SOURCES_STAY;
     if (!sources_open(s, &err)) {
-        keyopt_advise_order(&q->keyopt, path, &err);
+        keyopt_advise(&q->keyopt, path, &err);
         return say_failure(&err);
     }
     struct key_rule *rule = &q->keyopt.rule;

@@ -41,7 +41,7 @@ static int run_remove(struct remove *r, int argc, char **argv)
     if (!keyopt_files(&r->keyopt, &p, 1))
         return EXIT_ERROR;
     if (!change_check(argv[p.first], &err)) {
-        keyopt_advise_order(&r->keyopt, argv[p.first], &err);
+        keyopt_advise(&r->keyopt, argv[p.first], &err);
         say_failure(&err);
         return EXIT_ERROR;
     }
