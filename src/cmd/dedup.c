@@ -526,8 +526,7 @@ const struct command cmd_dedup = {
         "FILTER yet are added to it and then printed, in order and byte for byte. Of several "
         "records with the same key, the first is printed. Any number of processes may share one "
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory, "
-        "with a "
-        "false-positive rate of 1e-9 unless --fpr gives another.",
+        "with a false-positive rate of 1e-9 unless --fpr gives another.",
     .groups = groups,
     .everyday = " invert-match count quiet annotate dry-run verbose also create"
                 " capacity fpr key null delimiter field skip-bad"

@@ -180,8 +180,7 @@ static const char *meant_by(const char *given, size_t len)
 
 #define FORGETS                                                                                    \
     "a filter made with --generations forgets, when 'seen rotate' is run, such as once a day: "    \
-    "see "                                                                                         \
-    "seen(7), 'A sliding week'"
+    "see seen(7), 'A sliding week'"
 
 #define SIZES   "--capacity and --fpr give the size; the numbers of bits and hashes follow"
 #define DIGESTS "--digest takes the digests of keys: sha1, sha256, md5 or ntlm"

@@ -290,7 +290,7 @@ static bool load(struct filter *f, struct err *err)
            filter_prepare(f, &f->header, err);
 }
 
-/* Says of a file that is no filter, if that is why it cannot be opened, what it seems to be. */
+/* Adds to the message about a file that is not a filter what it seems to be. */
 static void advise(const struct filter *f, struct err *err)
 {
     uint8_t head[CONTENT_HEAD] = {0};

@@ -195,8 +195,7 @@ bool secret_check(const struct secret *secret, const struct header *h, const cha
     return memcmp(mark.proof, h->secret.proof, sizeof mark.proof) == 0 ||
            fail(err,
                 "is the secret that '%s' names, but its header was not signed with it: the filter "
-                "is "
-                "forged",
+                "is forged",
                 path);
 }
 

@@ -108,11 +108,11 @@ enum port_system port_system(int fd);
 /* Best effort: the file will be read from `start` on to its end. */
 void port_read_ahead(int fd, off_t start);
 
-/* Best effort: a pipe gets room for so many bytes. */
+/* Best effort: gives a pipe a buffer of `len` bytes. */
 void port_widen_pipe(int fd, int len);
 
-/* Waits until a read does not block, or fails, for at most so many milliseconds. Returns whether it
- * will not; false too after a signal. */
+/* Waits for input, for at most that time. True: a read returns at once, with data, the end or an
+ * error. False: the time is over, or a signal came. */
 bool port_wait_input(int fd, int milliseconds);
 
 /* ---- Locks of single bytes, which may lie beyond the end of a file. They belong to the open

@@ -15,10 +15,10 @@
 #include "base/err.h"
 #include "file/chain.h"
 #include "file/filter.h"
-#include "write/filter_build.h"
 #include "file/header.h"
 #include "file/session.h"
 #include "store/store.h"
+#include "write/filter_build.h"
 #include "write/writer.h"
 
 /* ---- The store. */
@@ -53,7 +53,7 @@ static void describe(const struct store *s, struct facts *facts)
                             .counters = has_session ? file->session.counters : f->header.counters};
 }
 
-/* From this length on, keys touch so many pages that the file is read ahead. */
+/* Keys of that many bytes touch most pages, so the file is read ahead. */
 enum { MUCH = 64 << 10 };
 
 static bool enter(struct store *s, size_t len, struct err *err)

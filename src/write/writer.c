@@ -75,8 +75,7 @@ static void count_bits(struct writer *w)
     count_from(w, layer_n_at(newest(w), census.fpr));
 }
 
-/* Has an exact layer no room for so many keys? Those that change no bit may still be
- * added. */
+/* Does an exact layer lack room for `more` keys? Keys that change no bit may still be added. */
 static bool is_full(const struct writer *w, size_t more)
 {
     return counters_of(w)->keys_added >= w->most || w->most - counters_of(w)->keys_added < more;

@@ -33,7 +33,7 @@ struct add_options {
     double max_fpr;      /* refuse keys that would exceed this FPR; 0: no limit */
     bool rotate;         /* rotate a ring whose newest generation is full */
     bool may_repeat;     /* the caller does not rely on which keys were new */
-    uint64_t sync_every; /* sync a file whenever so many new keys were added; 0: only at the end */
+    uint64_t sync_every; /* sync a file after that many new keys; 0: only at the end */
 };
 
 /* The state of adding since writer_begin. */
