@@ -346,6 +346,24 @@ TEST(a_layer_gets_a_part_of_the_rate_that_is_left)
     CHECK(chain_first(100000) == 105000 && chain_first(100000000) == 105000000);
 }
 
+/* The FPR of a small layer varies with its keys. */
+TEST(a_layer_above_its_share_leaves_something_to_the_next)
+{
+    struct err err;
+    struct header h = growing(1000, 1e-6, false);
+    h.layers[0].fpr_closed = 1.3e-6;
+    h.counters.keys_added = 1000;
+    CHECK(did(chain_grow(&h, "g.seen", &err), err.text));
+    CHECK(fabs(h.layers[1].fpr_design - 0.15 * 0.1 * 1e-6) < 1e-12);
+
+    h = growing(1000, 1e-6, false);
+    h.layers[0].fpr_closed = 1e-5;
+    CHECK(!chain_grow(&h, "g.seen", &err) && h.n_layers == 1);
+    CHECK_STR(err.text,
+              "'g.seen' is full: its bits give an FPR of 1e-05, but it was made for 1e-06; "
+              "keys chosen to collide cannot do that to a filter that has a --secret");
+}
+
 /* A first layer that has room for the keys to come costs 1 or 2 % more than one that does not grow,
  * be its keys hashed to one line or two; 2.4 % where a filter takes 10 bits a key. */
 TEST(a_filter_that_can_grow_is_hardly_larger)
@@ -575,6 +593,7 @@ int main(void)
     RUN(the_rate_holds_over_the_chain);
     RUN(the_newest_layer_is_not_void);
     RUN(a_layer_gets_a_part_of_the_rate_that_is_left);
+    RUN(a_layer_above_its_share_leaves_something_to_the_next);
     RUN(a_filter_that_can_grow_is_hardly_larger);
     RUN(a_layer_makes_the_file_as_large_as_its_keys_deserve);
     RUN(small_beginnings_grow_to_1e10_keys);
