@@ -16,11 +16,17 @@ options_of_help()
     seen help "$1" --all | sed -nE 's/^ {2,6}(-.*)/\1/p' | sed -E 's/  .*//' | sort
 }
 
-# The same from the tagged paragraphs of its manual page.
+# A manual page as text, of the lines that the commands of awk print.
+of_page() { awk "$2" "$SOURCE/man/$1" | sed -E 's/\\f[BIR]//g; s/\\-/-/g' | grep '^-' | sort; }
+
+tags='/^\.TP/ { tag = 1; next } tag { print } { tag = 0 }'
+lists='/^\.nf/ { list = 1 } /^\.fi/ { list = 0 } list && /^\\fB\\-/'
+
+# The same from the tagged paragraphs of its manual page, and from the list of what seen-keys(7) describes.
 options_of_page()
 {
-    awk '/^\.TP/ { tag = 1; next } tag { print } { tag = 0 }' "$SOURCE/man/$1.1" |
-        sed -E 's/\\f[BIR]//g; s/\\-/-/g' | grep '^-' | sort
+    of_page "$1.1" "$tags"
+    of_page "$1.1" "$lists"
 }
 
 # Only the words: "-n", "--capacity".
@@ -54,7 +60,14 @@ same()
         help=$(options_of_help "$command")
         [ -n "$help" ]
         echo "seen-$command.1 (<: help, >: page)"
-        same "$help" "$(options_of_page "seen-$command")"
+        same "$help" "$(options_of_page "seen-$command" | sort)"
+    done
+}
+
+@test "the options that pages leave to seen-keys(7) are those that it describes" {
+    described=$(of_page seen-keys.7 "$tags")
+    for command in create add remove query dedup; do
+        same "$described" "$(of_page "seen-$command.1" "$lists")"
     done
 }
 
