@@ -231,12 +231,6 @@ check_recipe()
     check_recipe python3
 }
 
-@test "the recipe for PHP" {
-    command -v php >/dev/null || skip 'php is not installed'
-    recipe_script 'A program that keeps asking' 3
-    check_recipe php
-}
-
 # ask_all SIGN KEY...
 ask_all()
 {
