@@ -189,7 +189,7 @@ $(BUILD)/revision: FORCE
 
 ## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
 TESTING := check unit bats fuzz-replay asan tsan
-TEST_PACKAGES := bats python3 jq strace mandoc zsh fish redis-server parallel python3-prometheus-client
+TEST_PACKAGES := bats python3 jq strace mandoc zsh fish redis-server miller python3-prometheus-client
 deps:
 	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
 	    libsodium-dev cracklib-runtime $(if $(filter $(TESTING),$(MAKECMDGOALS)),$(TEST_PACKAGES))
