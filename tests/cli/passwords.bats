@@ -75,18 +75,6 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     mv short published
     run -2 bash script
     [ ! -e pwned.seen ]
-    # From the torrent, with the ends of lines of Windows.
-    printf '#!/bin/sh\n[ "$1 $2" = "x -so" ] && sed "s/$/\\r/" whole\n' >bin/7z
-    chmod +x bin/7z
-    here "$title" 3
-    bash script
-    cmp pwned.seen first
-    rm pwned.seen
-    # 7z fails behind most of the list.
-    echo 'exit 2' >>bin/7z
-    run -2 bash script
-    [ ! -e pwned.seen ]
-    rm new.seen
     # In a file for each prefix, some of them named otherwise.
     mkdir hashes 'hashes/a b'
     while IFS= read -r line; do
@@ -95,25 +83,12 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     for file in hashes/[0-9]*; do
         mv "$file" "hashes/a b/$(basename "$file" .txt)"
     done
-    here "$title" 4
+    here "$title" 3
     bash script
     cmp pwned.seen first
-    # The same, compressed; and one that is cut.
-    rm -r pwned.seen hashes
-    mkdir hashes
-    while IFS= read -r line; do
-        printf '%s\r\n' "${line:5}" | gzip >"hashes/${line:0:5}.gz"
-    done <whole
-    here "$title" 5
-    bash script
-    cmp pwned.seen first
-    rm pwned.seen
-    truncate -s -5 "$(find hashes -name '*.gz' | sort | tail -n 1)"
-    run -1 bash script
-    [ ! -e pwned.seen ]
     # Those that were seen ten times.
     awk -F: 'NR == 1 { print $1 ":10\r"; next } { print $1 ":9\r" }' whole >list.txt
-    here "$title" 6
+    here "$title" 4
     bash script
     [ "$(printf '%s\n' dragon letmein 'pass wörd' 123456 | seen query -c often.seen)" = 1 ]
     # The example of a line is one.
@@ -199,7 +174,7 @@ lines%s\n'
     spoil pwned.seen
     [ "$(echo dragon | sh script 2>said)" = 'nobody knows' ]
     mv moved pwned.seen
-    here 'In a script' 2
+    here DESCRIPTION 1 '/seen create/d'
     password=dragon run -0 sh script
     password=$' two\nlines%s\\n' run -0 sh script
     for password in '' -n ' two' 'lines%s\n' $'dragon\n' 'BZh91AY&SYx' $'\x1f\x8b\x08x'; do
@@ -252,30 +227,29 @@ kill_seen()
     while [ -e "/proc/$pid/exe" ]; do sleep 0.01; done
 }
 
-# a_night PREFIX STOLEN FINE UNKNOWN: a filter that is replaced, one that is missing, one that is
-# damaged, and its repair, while the form runs. Its answers have these words in them, and PREFIX
-# stands before its questions.
+# a_night STOLEN FINE UNKNOWN: a filter that is replaced, one that is missing, one that is
+# damaged, and its repair, while the form runs. Its answers have these words in them.
 a_night()
 {
-    local prefix=$1 stolen=$2 fine=$3 unknown=$4
-    is "$stolen" "${prefix}dragon" "${prefix}pass wörd" "${prefix}dragon"
-    is "$fine" "${prefix}letmein" "$prefix" "$prefix-n" "${prefix}dragon " "${prefix}Dragon"
+    local stolen=$1 fine=$2 unknown=$3
+    is "$stolen" dragon 'pass wörd' dragon
+    is "$fine" letmein '' -n 'dragon ' Dragon
     make_filter letmein 'pass wörd'
-    until_is "$stolen" "${prefix}letmein"
-    is "$fine" "${prefix}dragon"
+    until_is "$stolen" letmein
+    is "$fine" dragon
     kill_seen
-    is "$stolen" "${prefix}letmein"
+    is "$stolen" letmein
     mv pwned.seen moved
     kill_seen
-    is "$unknown" "${prefix}letmein" "${prefix}dragon"
+    is "$unknown" letmein dragon
     grep -q "cannot open 'pwned.seen'" said
     cp moved pwned.seen
     spoil pwned.seen
-    is "$unknown" "${prefix}letmein" "${prefix}dragon"
+    is "$unknown" letmein dragon
     grep -q 'is damaged' said
     cp moved pwned.seen
-    is "$stolen" "${prefix}letmein"
-    is "$fine" "${prefix}dragon"
+    is "$stolen" letmein
+    is "$fine" dragon
     end_form
 }
 
@@ -286,18 +260,6 @@ before_night()
     mkdir form
     printf '#!/bin/sh\necho $$ >pid\nexec "$SEEN" "$@"\n' >form/seen
     chmod +x form/seen
-}
-
-@test "a sign-up form in bash" {
-    here 'A sign\\-up form in bash' 1
-    before_night
-    start_form bash script
-    a_night $'joe\n' 'joe: this password has been stolen' 'joe: welcome' 'joe: passwords cannot be'
-    # What NTLM has no digest of.
-    list_of ntlm dragon |
-        seen create --force -p 1e-9 --digest ntlm --input-digests -d: -f1 pwned.seen
-    printf '%s\n' joe dragon ann $'dra\xffgon' ann letmein | bash script >said
-    [ "$(cut -d ' ' -f 2 said)" = $'this\npasswords\nwelcome' ]
 }
 
 @test "a sign-up form in Python" {
@@ -319,7 +281,7 @@ for line in sys.stdin.buffer:
 END
     before_night
     PYTHONDONTWRITEBYTECODE=1 start_form python3 driver.py
-    a_night '' '400 Bad Request This password has been stolen' '200 OK Welcome' \
+    a_night '400 Bad Request This password has been stolen' '200 OK Welcome' \
         '503 Service Unavailable Passwords cannot be'
     make_filter dragon $'\ndra\ngon' "$(printf 'long%.0s' {1..20000})"
     PYTHONDONTWRITEBYTECODE=1 timeout "$PATIENCE" python3 - <<'END'
@@ -360,7 +322,7 @@ while (($line = fgets(STDIN)) !== false) {
 END
     before_night
     start_form php driver.php
-    a_night '' true false NULL
+    a_night true false NULL
     # One request after the other, each in a process.
     for request in 'dragon This' 'letmein Welcome.' '%0A Welcome.' '%00 Passwords'; do
         make_filter dragon
