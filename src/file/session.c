@@ -87,22 +87,22 @@ static bool sync_file(struct session *s, struct err *err)
     return false;
 }
 
+static bool write_slot(const struct filter *f, const struct header *h, struct err *err)
+{
+    uint8_t slot[FORMAT_MAX_HEADER];
+    size_t len = format_encode(h, slot);
+    return disk_write(f->fd, slot, len, slot_of(h->epoch), f->path, err);
+}
+
 /* Syncs the whole file, including the header that was read. That header may not be on disk yet: its
  * writer may have been killed before the sync, or that has failed, and then the kernel takes it for
- * written. So it is written again, from the other slot if it was found only there. */
+ * written. Or it was found only in the other slot. So it is written again. */
 static bool sync_header(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
-    struct header in_slot;
-    struct err ignored;
-    uint8_t again[FORMAT_PAGE];
-    uint64_t epoch = f->header.epoch, at = slot_of(epoch);
-    bool there =
-        format_decode(f->map + at, FORMAT_PAGE, &in_slot, &ignored) && in_slot.epoch == epoch;
-    memcpy(again, f->map + (there ? at : slot_of(epoch + 1)), FORMAT_PAGE);
-    if (!disk_write(f->fd, again, FORMAT_PAGE, at, f->path, err) || !sync_file(s, err))
+    if (!write_slot(f, &f->header, err) || !sync_file(s, err))
         return false;
-    s->epoch_on_disk = epoch;
+    s->epoch_on_disk = f->header.epoch;
     return true;
 }
 
@@ -110,7 +110,6 @@ static bool sync_header(struct session *s, struct err *err)
  * because a power cut may tear the slot being written. */
 static bool publish(struct session *s, struct header next, bool sync, struct err *err)
 {
-    uint8_t slot[FORMAT_MAX_HEADER];
     struct filter *f = s->filter;
     if (s->epoch_on_disk != f->header.epoch && !sync_header(s, err))
         return false;
@@ -119,8 +118,7 @@ static bool publish(struct session *s, struct header next, bool sync, struct err
         return false;
     next.epoch = f->header.epoch + 1;
     next.changed = format_now();
-    size_t len = format_encode(&next, slot);
-    if (!disk_write(f->fd, slot, len, slot_of(next.epoch), f->path, err))
+    if (!write_slot(f, &next, err))
         return false;
     f->header = next;
     if (!sync)
