@@ -10,7 +10,7 @@
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
 #include "file/check.h"
-#include "file/repair.h"
+#include "write/repair.h"
 
 struct verify {
     bool repair, progress;

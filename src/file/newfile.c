@@ -105,13 +105,12 @@ static bool inherit(int fd, const struct stat *old, const char *path, struct err
     return true;
 }
 
-/* Closes the file to be replaced, and so releases its lock, but one that was lent. */
+/* Closes the file to be replaced, and so releases its lock. */
 static void drop_old(struct newfile *nf)
 {
-    if (nf->old_fd >= 0 && !nf->lent)
+    if (nf->old_fd >= 0)
         port_close(nf->old_fd);
     nf->old_fd = -1;
-    nf->lent = false;
 }
 
 /* (Re)opens the file to be replaced, if there is one: old_fd is -1 if not. */
@@ -180,14 +179,6 @@ static bool lock_old(struct newfile *nf, struct err *err)
 bool newfile_hold(struct newfile *nf, struct err *err)
 {
     return !nf->replace || (nf->held = lock_old(nf, err));
-}
-
-bool newfile_hold_by(struct newfile *nf, int fd, struct err *err)
-{
-    drop_old(nf);
-    nf->old_fd = fd;
-    nf->lent = nf->held = true;
-    return lock_old(nf, err);
 }
 
 bool newfile_replaces(const struct newfile *nf, int fd)
@@ -465,7 +456,6 @@ static bool give_name(struct newfile *nf, struct err *err)
         errno = saved;
         return false;
     }
-    nf->done = true;
     forget_temp(nf);
     return true;
 }
@@ -493,10 +483,10 @@ bool newfile_commit(struct newfile *nf, struct err *err)
 
 void newfile_close(struct newfile *nf)
 {
-    if (nf->temp != NULL && !nf->done)
+    if (nf->temp != NULL) {
         unlinkat(nf->dir_fd, nf->temp, 0);
-    if (nf->temp != NULL)
         forget_temp(nf);
+    }
     free(nf->path);
     drop_old(nf);
     if (nf->fd >= 0)

@@ -41,10 +41,8 @@ struct newfile {
     bool replace;
     bool foreign;  /* not a seen filter, and must not replace one */
     bool hasty;    /* set by the caller: the commit syncs the file, but not its directory */
-    bool lent;     /* old_fd is the caller's, and is not closed */
     bool held;     /* newfile_hold has locked old_fd; only that file may be replaced */
     bool attached; /* set by the commit: keys were being added to the file that was replaced */
-    bool done;
 };
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err);
@@ -56,10 +54,6 @@ bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, st
 /* From now on, locks writers out of the old file, if there is one. The commit fails if another
  * file has taken its name by then. */
 bool newfile_hold(struct newfile *nf, struct err *err);
-
-/* The same for a caller that has locked writers out of that file, by its open descriptor fd, which
- * it closes after `nf`. Fails if it is not the file that has the name. */
-bool newfile_hold_by(struct newfile *nf, int fd, struct err *err);
 
 /* Returns true if fd is the file to be replaced. */
 bool newfile_replaces(const struct newfile *nf, int fd);

@@ -20,7 +20,7 @@
 #include "write/advance.h"
 #include "file/chain.h"
 #include "write/filter_build.h"
-#include "file/repair.h"
+#include "write/repair.h"
 #include "file/session.h"
 #include "store/store.h"
 

@@ -17,7 +17,7 @@
 #include "write/filter_build.h"
 #include "foreign/foreign.h"
 #include "file/header.h"
-#include "file/repair.h"
+#include "write/repair.h"
 #include "file/session.h"
 #include "store/store.h"
 

@@ -20,7 +20,7 @@
 #include "scratchdir.h"
 #include "file/lock.h"
 #include "file/newfile.h"
-#include "file/repair.h"
+#include "write/repair.h"
 
 enum { PAGES = 8, CAPACITY = 10000 };
 

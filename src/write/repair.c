@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: MIT */
-#include "file/repair.h"
+#include "write/repair.h"
 
 #include <inttypes.h>
 
 #include "base/num.h"
 #include "file/chain.h"
 #include "file/header.h"
-#include "file/newfile.h"
 #include "file/session.h"
+#include "write/make.h"
 
-/* The header of the new file. Writers of the old one stopped when it became dirty. */
-static void copy_header(const struct filter *f, unsigned threads, struct header *h)
+/* Makes the header of a file that takes the place of this one. Its writers stopped when it became
+ * dirty. */
+static void copy_header(struct make *m)
 {
+    const struct filter *f = &m->in[0];
     const struct layers layers = filter_layers(f);
-    *h = f->header;
-    filter_successor_id(f, h->id);
-    h->epoch = 1;
-    h->state = STATE_CLEAN;
-    chain_recount(&layers, threads, &h->counters);
-    format_place(h);
+    m->header = f->header;
+    filter_successor_id(f, m->header.id);
+    m->header.epoch = 1;
+    m->header.state = STATE_CLEAN;
+    chain_recount(&layers, m->threads, &m->header.counters);
+    format_place(&m->header);
 }
 
-static bool write_copy(const struct filter *f, unsigned threads, struct newfile *file,
-                       struct err *err)
+static bool write_copy(struct make *m, struct err *err)
 {
-    struct header h;
-    copy_header(f, threads, &h);
-    if (!header_reserve(&h, file, err))
+    if (m->in[0].header.state != STATE_DIRTY) /* another process has repaired it */
+        return true;
+    copy_header(m);
+    if (!header_reserve(&m->header, &m->file, err))
         return false;
-    for (unsigned i = 0; i < h.n_layers; i++) {
-        struct target t = header_target(&h, i, file->fd, f->path, threads);
-        if (!target_copy(&t, f->data[i], err))
+    for (unsigned i = 0; i < m->header.n_layers; i++) {
+        const struct target t = header_target(&m->header, i, m->file.fd, m->out, m->threads);
+        if (!target_copy(&t, m->in[0].data[i], err))
             return false;
     }
-    return header_write(&h, file->fd, f->path, err) && newfile_commit(file, err);
+    return make_commit(m, err);
 }
 
-static bool replace(const struct filter *f, unsigned threads, struct err *err)
+static bool replace(const struct repair *r, struct err *err)
 {
-    struct newfile file;
-    if (!newfile_open(&file, f->path, true, err))
-        return false;
-    bool ok = newfile_hold_by(&file, f->fd, err) && write_copy(f, threads, &file, err);
-    newfile_close(&file);
+    struct make m = {.out = r->path, .replace = true, .threads = r->threads};
+    bool ok = make_open_one(&m, r->path, err) && write_copy(&m, err);
+    make_close(&m);
     return ok;
 }
 
@@ -52,10 +52,9 @@ static bool repair_held(struct repair *r, struct session *s, struct err *err)
     uint64_t unchecked, bad = filter_check_pages(f, r->threads, &unchecked, NULL, NULL);
     r->was_left = s->found_dead;
     r->was_dirty = f->header.state == STATE_DIRTY;
-    if (r->was_dirty) {
-        r->differing = bad;
-        return replace(f, r->threads, err);
-    }
+    r->differing = bad;
+    if (r->was_dirty)
+        return true; /* it is replaced when its lock is released */
     if (bad > 0)
         return fail(err,
                     "'%s' is damaged in %" PRIu64 " page%s, which cannot be restored: make it "
@@ -82,5 +81,5 @@ bool repair_file(struct repair *r, struct err *err)
         session_release(&s);
     }
     filter_close(&f);
-    return ok;
+    return ok && (!r->was_dirty || replace(r, err));
 }

@@ -9,8 +9,8 @@
  * Damaged pages of a file that is not dirty cannot be restored: then this fails. So does it if the
  * new file cannot be written; the old one stays. Immutable files have nothing to repair.
  */
-#ifndef FILE_REPAIR_H
-#define FILE_REPAIR_H
+#ifndef WRITE_REPAIR_H
+#define WRITE_REPAIR_H
 
 #include <stdbool.h>
 #include <stdint.h>
