@@ -268,64 +268,41 @@ static bool open_memory(struct filter_build *b, struct err *err)
     return true;
 }
 
-/* A 64-bit hash of all lanes. A lane alone may have fewer bits. */
-static uint64_t join_lanes(struct hashes hashes, unsigned lanes, size_t i)
-{
-    uint64_t joined = hashes.lane0[i];
-    for (unsigned l = 1; l < lanes; l++)
-        joined = (joined ^ joined >> 32 ^ hashes_lane(hashes, l)[i]) * 0x9e3779b97f4a7c15;
-    return joined ^ joined >> 32;
-}
-
-static bool to_scratch(struct filter_build *b, const void *data, size_t len, struct err *err)
-{
-    b->waiting_len += len;
-    return disk_write(b->waiting, data, len, b->waiting_len - len, "scratch file", err);
-}
-
 /* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
 static bool is_counting(const struct filter_build *b)
 {
     return !b->sized || b->exact || b->n_put <= COUNTED;
 }
 
-static bool put_joined(struct filter_build *b, struct hashes hashes, const uint64_t *known,
-                       size_t n, struct err *err)
+/* Puts a hash of all lanes, 64 bits: a lane alone may have fewer. */
+static bool put_joined(struct filter_build *b, const struct layers_keys *p, unsigned lanes,
+                       struct err *err)
 {
-    const unsigned lanes = key_rule_hash(b->rule)->lanes;
     uint64_t joined[LAYER_BATCH];
-    for (size_t i = 0; i < n;) {
-        size_t some = 0;
-        for (; i < n && some < LAYER_BATCH; i++) {
-            joined[some] = join_lanes(hashes, lanes, i);
-            some += !bit_of(known, i);
-        }
-        if (!keyset_put(b->keys, 0, joined, some, err))
-            return false;
+    for (size_t i = 0; i < p->n; i++) {
+        uint64_t all = p->lane[0][i];
+        for (unsigned l = 1; l < lanes; l++)
+            all = (all ^ all >> 32 ^ p->lane[l][i]) * 0x9e3779b97f4a7c15;
+        joined[i] = all ^ all >> 32;
     }
-    return true;
+    return keyset_put(b->keys, 0, joined, p->n, err);
 }
 
-static size_t words_for(uint64_t n)
-{
-    return (size_t)(n / 64 + (n % 64 != 0));
-}
-
-/* Appends n hashes to the scratch file: their number, the bits of `known`, then lane by lane. */
-static bool keep(struct filter_build *b, struct hashes hashes, const uint64_t *known, size_t n,
+/* Appends keys to the scratch file, each with all its lanes. */
+static bool keep(struct filter_build *b, const struct layers_keys *p, unsigned lanes,
                  struct err *err)
 {
-    const unsigned lanes = key_rule_hash(b->rule)->lanes;
-    const uint64_t number = n;
-    if (b->forecast)
+    uint64_t keys[LAYER_BATCH * HASH_LANES];
+    size_t len = p->n * lanes * sizeof *keys;
+    if (b->forecast || len == 0)
         return true;
     if (b->waiting_len == 0 && (b->waiting = disk_scratch(b->scratch_dir, err)) < 0)
         return false;
-    bool ok = to_scratch(b, &number, sizeof number, err) &&
-              to_scratch(b, known, words_for(n) * sizeof *known, err);
-    for (unsigned l = 0; ok && l < lanes; l++)
-        ok = to_scratch(b, hashes_lane(hashes, l), n * sizeof(uint64_t), err);
-    return ok;
+    for (size_t i = 0; i < p->n; i++)
+        for (unsigned l = 0; l < lanes; l++)
+            keys[i * lanes + l] = p->lane[l][i];
+    b->waiting_len += len;
+    return disk_write(b->waiting, keys, len, b->waiting_len - len, "scratch file", err);
 }
 
 bool filter_build_in_order(const struct filter_build *b)
@@ -336,53 +313,38 @@ bool filter_build_in_order(const struct filter_build *b)
 bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
                       size_t *done, struct err *err)
 {
+    const unsigned lanes = key_rule_hash(b->rule)->lanes;
     *done = 0;
     b->n_put += n - bits_count(known, n);
-    if (is_counting(b) && !put_joined(b, hashes, known, n, err))
-        return false;
-    return b->sized ? writer_add(&b->writer, hashes, known, n, done, err) == ADD_OK
-                    : keep(b, hashes, known, n, err);
-}
-
-static bool from_scratch(const struct filter_build *b, void *data, size_t len, uint64_t at,
-                         struct err *err)
-{
-    size_t got;
-    if (!disk_read(b->waiting, data, len, at, &got))
-        return fail_errno(err, "cannot read scratch file");
-    return got == len || fail(err, "cannot read scratch file: it ends early");
-}
-
-/* Adds n waiting hashes, LAYER_BATCH at a time. */
-static bool add_some(struct filter_build *b, uint64_t at, uint64_t n, struct err *err)
-{
-    const unsigned lanes = key_rule_hash(b->rule)->lanes;
-    uint64_t lane[HASH_LANES][LAYER_BATCH];
-    for (uint64_t i = 0; i < n; i += LAYER_BATCH) {
-        size_t some = n - i < LAYER_BATCH ? (size_t)(n - i) : LAYER_BATCH, done;
-        uint64_t known[LAYER_BATCH / 64];
-        if (!from_scratch(b, known, words_for(some) * sizeof *known, at + i / 8, err))
-            return false;
-        for (unsigned l = 0; l < lanes; l++)
-            if (!from_scratch(b, lane[l], some * sizeof(uint64_t),
-                              at + (words_for(n) + l * n + i) * sizeof(uint64_t), err))
-                return false;
-        const struct hashes hashes = {lane[0], LAYER_BATCH, NULL};
-        if (writer_add(&b->writer, hashes, known, some, &done, err) != ADD_OK)
+    bool counts = is_counting(b);
+    for (size_t i = 0; i < n && (counts || !b->sized); i += LAYER_BATCH) {
+        struct layers_keys p;
+        layers_take(&p, lanes, hashes_from(hashes, i), n - i < LAYER_BATCH ? n - i : LAYER_BATCH);
+        layers_leave_out(&p, lanes, known + i / 64);
+        if ((counts && !put_joined(b, &p, lanes, err)) || (!b->sized && !keep(b, &p, lanes, err)))
             return false;
     }
-    return true;
+    return !b->sized || writer_add(&b->writer, hashes, known, n, done, err) == ADD_OK;
 }
 
+/* Adds the keys of the scratch file. */
 static bool add_waiting(struct filter_build *b, struct err *err)
 {
     const unsigned lanes = key_rule_hash(b->rule)->lanes;
-    uint64_t n;
-    for (uint64_t at = 0; at < b->waiting_len; at += (words_for(n) + n * lanes) * sizeof n) {
-        if (!from_scratch(b, &n, sizeof n, at, err))
-            return false;
-        at += sizeof n;
-        if (!add_some(b, at, n, err))
+    size_t some, done, got, size = lanes * sizeof(uint64_t);
+    for (uint64_t at = 0; at < b->waiting_len; at += some * size) {
+        uint64_t keys[LAYER_BATCH * HASH_LANES], known[LAYER_BATCH / 64] = {0};
+        uint64_t lane[HASH_LANES][LAYER_BATCH];
+        some = (size_t)smaller((b->waiting_len - at) / size, LAYER_BATCH);
+        if (!disk_read(b->waiting, keys, some * size, at, &got))
+            return fail_errno(err, "cannot read scratch file");
+        if (got < some * size)
+            return fail(err, "cannot read scratch file: it ends early");
+        for (size_t i = 0; i < some; i++)
+            for (unsigned l = 0; l < lanes; l++)
+                lane[l][i] = keys[i * lanes + l];
+        const struct hashes hashes = {lane[0], LAYER_BATCH, NULL};
+        if (writer_add(&b->writer, hashes, known, some, &done, err) != ADD_OK)
             return false;
     }
     return true;
