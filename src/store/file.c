@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The store (store.h) for a filter in a file or in memory (filter.h). Keys are added in a session
- * (session.h), in a file beside other writers.
+ * (session.h), in a file beside other writers. A file that is to be made has only a header.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,8 +20,6 @@
 #include "store/store.h"
 #include "write/filter_build.h"
 #include "write/writer.h"
-
-/* ---- The store. */
 
 struct file {
     struct store store;
@@ -60,6 +58,8 @@ static bool enter(struct store *s, size_t len, struct err *err)
 {
     struct file *file = file_of(s);
     struct filter *f = &file->filter;
+    if (filter_in_memory(f))
+        return true;
     pthread_rwlock_rdlock(&file->lock);
     /* A mapping of an overwritten file may be longer than the file: it must not be read. */
     bool ok = filter_check_intact(f, err);
@@ -78,6 +78,8 @@ static bool enter(struct store *s, size_t len, struct err *err)
 static bool leave(struct store *s, struct err *err)
 {
     struct file *file = file_of(s);
+    if (filter_in_memory(&file->filter))
+        return true;
     bool intact = filter_check_intact(&file->filter, err);
     pthread_rwlock_unlock(&file->lock);
     return intact;
@@ -150,6 +152,28 @@ static bool add_end(struct store *s, bool sync, struct err *err)
     return ok;
 }
 
+/* The disk may be too full for the expected keys, but not for the actual ones. */
+static bool make_smaller(const char *path, struct header *h, struct err *err)
+{
+    const struct layer *first = &h->layers[0];
+    const struct design usual = {
+        .kind = first->kind, .p = h->fpr_design, .grow = true, .more = true};
+    return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
+           filter_build_empty_file(path, h, err);
+}
+
+static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
+{
+    struct filter *f = &file_of(s)->filter;
+    struct header h = f->header;
+    layout[0] = '\0';
+    if ((!filter_build_empty_file(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
+        !filter_open(f, s->name, FILTER_WRITE, err))
+        return false;
+    s->file = f;
+    return true;
+}
+
 static void close_file(struct store *s)
 {
     struct file *file = file_of(s);
@@ -168,10 +192,11 @@ static const struct store_ops ops = {
     .add_begin = add_begin,
     .add = add,
     .add_end = add_end,
+    .make = make_planned,
     .close = close_file,
 };
 
-static struct file *file_new(const char *path, const struct store_ops *file_ops, struct err *err)
+static struct file *file_new(const char *path, struct err *err)
 {
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL) {
@@ -180,13 +205,13 @@ static struct file *file_new(const char *path, const struct store_ops *file_ops,
     }
     pthread_rwlock_init(&file->lock, NULL);
     file->filter.fd = -1;
-    file->store = (struct store){.ops = file_ops, .name = path, .header = &file->filter.header};
+    file->store = (struct store){.ops = &ops, .name = path, .header = &file->filter.header};
     return file;
 }
 
 static struct store *open_file(const char *path, enum store_mode mode, struct err *err)
 {
-    struct file *file = file_new(path, &ops, err);
+    struct file *file = file_new(path, err);
     enum filter_mode how = mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ;
     if (file == NULL)
         return NULL;
@@ -211,21 +236,9 @@ struct store *file_open(const char *path, enum store_mode mode, const struct ope
     return s;
 }
 
-/* ---- A filter in memory: a file that nobody else can enter. */
-
-static const struct store_ops memory_ops = {
-    .describe = describe,
-    .query = query,
-    .census = take_census,
-    .add_begin = add_begin,
-    .add = add,
-    .add_end = add_end,
-    .close = close_file,
-};
-
 struct store *store_in_memory(const struct header *h, struct err *err)
 {
-    struct file *file = file_new("", &memory_ops, err);
+    struct file *file = file_new("", err);
     if (file == NULL)
         return NULL;
     if (!filter_open_memory(&file->filter, h, err)) {
@@ -235,42 +248,6 @@ struct store *store_in_memory(const struct header *h, struct err *err)
     file->store.name = file->filter.path;
     return &file->store;
 }
-
-/* ---- A file that is to be made. It has only a header. */
-
-static void describe_planned(const struct store *s, struct facts *facts)
-{
-    *facts = (struct facts){.layers.header = s->header};
-}
-
-/* The disk may be too full for the expected keys, but not for the actual ones. */
-static bool make_smaller(const char *path, struct header *h, struct err *err)
-{
-    const struct layer *first = &h->layers[0];
-    const struct design usual = {
-        .kind = first->kind, .p = h->fpr_design, .grow = true, .more = true};
-    return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
-           filter_build_empty_file(path, h, err);
-}
-
-static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
-{
-    struct filter *f = &file_of(s)->filter;
-    struct header h = f->header;
-    layout[0] = '\0';
-    if ((!filter_build_empty_file(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
-        !filter_open(f, s->name, FILTER_WRITE, err))
-        return false;
-    s->ops = &ops;
-    s->file = f;
-    return true;
-}
-
-static const struct store_ops planned_ops = {
-    .describe = describe_planned,
-    .make = make_planned,
-    .close = close_file,
-};
 
 struct store *file_prepare(const char *path, const struct store_plan *plan,
                            const struct open_options *ignored, enum store_there *there,
@@ -285,7 +262,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
         return NULL;
     }
     *there = STORE_ABSENT;
-    struct file *file = file_new(path, &planned_ops, err);
+    struct file *file = file_new(path, err);
     if (file == NULL)
         return NULL;
     if (plan->header(plan->ctx, &file->filter.header, err))
