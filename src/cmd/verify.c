@@ -109,15 +109,15 @@ static bool repair(const struct verify *v, const char *path)
 
 static bool check(const struct verify *v, const char *path)
 {
-    struct check c;
+    struct check c = {.threads = v->threads};
     struct err err;
-    if (!check_open(&c, path, v->threads, &err))
+    if (!filter_open(&c.file, path, FILTER_READ, &err))
         return say_failure(&err);
     progress_begin("checking", v->progress, false);
     bool ok = check_all(&c, &err);
     progress_end();
     ok = ok ? report_check(path, &c) : say_failure(&err);
-    check_close(&c);
+    filter_close(&c.file);
     return ok;
 }
 

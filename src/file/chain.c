@@ -71,18 +71,6 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
     return true;
 }
 
-void chain_start_like(struct header *h, const struct header *like)
-{
-    struct layer *layer = &h->layers[0];
-    h->policy = POLICY_GROW;
-    h->n_design = 0;
-    h->fpr_design = like->fpr_design;
-    layer->n_design = like->layers[0].n_design;
-    layer->fpr_design = like->layers[0].fpr_design;
-    layer->generation = layer->id;
-    layer->since = h->created;
-}
-
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err)
 {

@@ -46,9 +46,6 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
 
-/* The same for a header with one layer, like that of the growing filter `like`. */
-void chain_start_like(struct header *h, const struct header *like);
-
 /* For how many rotations a filter remembers a key; 0: it is no ring. */
 unsigned chain_generations(const struct header *h);
 

@@ -158,14 +158,3 @@ bool check_all(struct check *c, struct err *err)
     return c->n == 0 ? filter_check_intact(f, err)
                      : fail(err, "'%s' kept changing while it was checked", f->path);
 }
-
-bool check_open(struct check *c, const char *path, unsigned threads, struct err *err)
-{
-    c->threads = threads;
-    return filter_open(&c->file, path, FILTER_READ, err);
-}
-
-void check_close(struct check *c)
-{
-    filter_close(&c->file);
-}

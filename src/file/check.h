@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Checks a whole filter file for damage, for `seen verify`.
  *
- *     struct check c;
- *     if (!check_open(&c, path, threads, &err)) ...
+ *     struct check c = {.threads = threads};
+ *     if (!filter_open(&c.file, path, FILTER_READ, &err)) ...
  *     if (check_all(&c, &err))
  *         ... c.n is 0 if the file is sound ...
- *     check_close(&c);
+ *     filter_close(&c.file);
  *
  * Reports progress if the caller has begun it (progress.h).
  */
@@ -32,11 +32,7 @@ struct check {
     double n_bits, n_counted;
 };
 
-bool check_open(struct check *c, const char *path, unsigned threads, struct err *err);
-
 /* Fails if the file keeps changing meanwhile. */
 bool check_all(struct check *c, struct err *err);
-
-void check_close(struct check *c);
 
 #endif

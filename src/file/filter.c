@@ -394,7 +394,9 @@ static uint64_t epoch_now(const struct filter *f)
     return a > b ? a : b;
 }
 
-bool filter_is_copied(const struct filter *f)
+/* Has an overlay copied the file, because a writer came, so that the mapping is of the old copy?
+ * The inode number stays the same. */
+static bool is_copied(const struct filter *f)
 {
     static const uint64_t at[] = {FORMAT_SLOT_A, FORMAT_SLOT_B};
     uint8_t slot[64]; /* its beginning, with the epoch */
@@ -427,25 +429,20 @@ static bool is_modified(const struct filter *f, const struct stat *now)
            (!disk_same_time(&now->port_changed, &f->status.port_changed) && !is_relabelled(f, now));
 }
 
-bool filter_is_overwritten(const struct filter *f)
+bool filter_check_intact(const struct filter *f, struct err *err)
 {
     struct stat st;
     /* A copy overwrites the header before the data. */
     atomic_thread_fence(memory_order_acquire);
-    return fstat(f->fd, &st) != 0 || (uint64_t)st.st_size < f->header.file_len ||
-           !format_continues(f->map, &f->header) || filter_is_copied(f) ||
-           (is_modified(f, &st) && !may_be_written(f));
-}
-
-bool filter_check_intact(const struct filter *f, struct err *err)
-{
-    if (!filter_is_overwritten(f))
-        return true;
-    return filter_is_copied(f) ? fail(err,
-                                      "'%s' was copied by its overlay file system when a writer "
-                                      "opened it: run this again",
-                                      f->path)
-                               : overwritten(f, err);
+    bool whole = fstat(f->fd, &st) == 0 && (uint64_t)st.st_size >= f->header.file_len;
+    if (whole && is_copied(f))
+        return fail(err,
+                    "'%s' was copied by its overlay file system when a writer opened it: run this "
+                    "again",
+                    f->path);
+    return (whole && format_continues(f->map, &f->header) &&
+            (!is_modified(f, &st) || may_be_written(f))) ||
+           overwritten(f, err);
 }
 
 void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id])
@@ -576,25 +573,6 @@ static bool trusts(const struct filter *f)
     return f->writable || (f->header.state == STATE_CLEAN && !filter_changed(f));
 }
 
-bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err)
-{
-    uint64_t bit = (uint64_t)1 << page % 64;
-    _Atomic uint64_t *word = &f->verified[layer][page / 64];
-    bool keeps = trusts(f);
-    if (keeps && (atomic_load_explicit(word, memory_order_relaxed) & bit))
-        return true;
-    bool touched = f->header.state != STATE_CLEAN && is_touched(f, layer, page);
-    if (!touched && !filter_check_page(f, layer, page, err))
-        return false;
-    if (!keeps || (!f->writable && is_touched(f, layer, page)))
-        return true;
-    uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-    /* Two threads may have checked the same page; it counts once. */
-    if (!(before & bit))
-        atomic_fetch_sub_explicit(&f->unverified[layer], 1, memory_order_relaxed);
-    return true;
-}
-
 static void forget_checks(struct filter *f)
 {
     for (unsigned i = 0; i < f->header.n_layers; i++) {
@@ -632,7 +610,7 @@ bool filter_check_used(struct filter *f, struct err *err)
     return true;
 }
 
-/* Context of need_page, which verifies a page that a kind needs. */
+/* The pages of a layer that a kind needs. */
 struct need {
     struct filter *f;
     unsigned layer;
@@ -643,10 +621,21 @@ struct need {
 static bool need_page(void *ctx, uint64_t page)
 {
     const struct need *need = ctx;
-    uint64_t word =
-        atomic_load_explicit(&need->f->verified[need->layer][page / 64], memory_order_relaxed);
-    return (need->keeps && (word >> page % 64 & 1)) ||
-           filter_verify_page(need->f, need->layer, page, need->err);
+    struct filter *f = need->f;
+    uint64_t bit = (uint64_t)1 << page % 64;
+    _Atomic uint64_t *word = &f->verified[need->layer][page / 64];
+    if (need->keeps && (atomic_load_explicit(word, memory_order_relaxed) & bit))
+        return true;
+    bool touched = f->header.state != STATE_CLEAN && is_touched(f, need->layer, page);
+    if (!touched && !filter_check_page(f, need->layer, page, need->err))
+        return false;
+    if (!need->keeps || (!f->writable && is_touched(f, need->layer, page)))
+        return true;
+    uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+    /* Two threads may have checked the same page; it counts once. */
+    if (!(before & bit))
+        atomic_fetch_sub_explicit(&f->unverified[need->layer], 1, memory_order_relaxed);
+    return true;
 }
 
 /* Does the layer have pages to be verified? */

@@ -49,7 +49,7 @@ struct filter {
     struct header header;
     uint8_t *data[FORMAT_MAX_LAYERS]; /* of each layer, in the mapping; or memory of its own */
     bool slot_damaged;                /* one of the two header slots is damaged */
-    bool may_be_copied;               /* by an overlay: see filter_is_copied */
+    bool may_be_copied;               /* by an overlay file system */
     /* Pages are checked on first use: a bit for each verified page, and the number unverified. */
     _Atomic uint64_t *verified[FORMAT_MAX_LAYERS];
     _Atomic uint64_t unverified[FORMAT_MAX_LAYERS];
@@ -97,9 +97,6 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
  * once. */
 bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err);
 
-/* The same for one page. */
-bool filter_verify_page(struct filter *f, unsigned layer, uint64_t page, struct err *err);
-
 /* For a writer, whose own changes hide those of others: checks pages again that were found sound
  * some time ago, at their next use; and all that were used, at the end. */
 void filter_distrust(struct filter *f);
@@ -133,18 +130,11 @@ bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
 /* Calls filter_reload if the header was written since it was read, or a writer was at its end. */
 bool filter_refresh(struct filter *f, struct err *err);
 
-/* Was the file overwritten in place (cp, rsync --inplace) or truncated since it was opened, by
- * anything but a writer? Then whatever was read from it may be a mixture of two files. For files
- * opened with FILTER_READ. Call it after reading and before using what was read; costs one system
- * call. */
-bool filter_is_overwritten(const struct filter *f);
-
-/* The same as a failure. */
+/* Fails if the file was overwritten in place (cp, rsync --inplace) or truncated since it was
+ * opened, by anything but a writer. Then whatever was read from it may be a mixture of two files.
+ * For files opened with FILTER_READ. Call it after reading and before using what was read; costs
+ * one system call. */
 bool filter_check_intact(const struct filter *f, struct err *err);
-
-/* Has an overlay copied the file, because a writer came, so that the mapping is of the old copy?
- * The inode number stays the same. */
-bool filter_is_copied(const struct filter *f);
 
 /* The id of a file that takes the place of this one and has all its keys: a hash of the id and of
  * the state, which no other file shares, nor an earlier or later state of this one. By it writers

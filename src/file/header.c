@@ -369,15 +369,21 @@ static bool design_single(struct header *h, const struct design *d, uint64_t n, 
     struct plan plan;
     if (!design_plan(d, n, &plan, err))
         return false;
+    struct layer *layer = &h->layers[0];
     h->n_layers = 1;
-    h->layers[0] = plan.layer;
-    h->layers[0].id = 1;
-    h->n_design = h->layers[0].n_design = plan.n;
-    h->fpr_design = h->layers[0].fpr_design = plan.p;
+    *layer = plan.layer;
+    layer->id = 1;
+    h->n_design = layer->n_design = plan.n;
+    h->fpr_design = layer->fpr_design = plan.p;
     if (d->like != NULL)
         h->compat |= d->like->compat & COMPAT_ASSUMED;
-    if (d->like != NULL && format_grows(d->like))
-        chain_start_like(h, d->like);
+    if (d->like != NULL && format_grows(d->like)) {
+        h->policy = POLICY_GROW;
+        h->n_design = 0;
+        layer->fpr_design = d->like->layers[0].fpr_design;
+        layer->generation = layer->id;
+        layer->since = h->created;
+    }
     return true;
 }
 
@@ -493,7 +499,7 @@ bool header_reserve(const struct header *h, struct newfile *file, struct err *er
 {
     const struct layer *first = &h->layers[0];
     bool holes = h->n_layers == 1 && layout_is_sparse(first);
-    return newfile_reserve_first(file, holes ? first->data_off : h->file_len, h->file_len, err);
+    return newfile_reserve(file, holes ? first->data_off : h->file_len, h->file_len, err);
 }
 
 bool header_write(const struct header *h, int fd, const char *name, struct err *err)

@@ -383,12 +383,7 @@ static bool too_little_space(const struct newfile *nf, uint64_t len, struct err 
                 nf->path, len, (uint64_t)vfs.f_bavail * vfs.f_frsize);
 }
 
-bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err)
-{
-    return newfile_reserve_first(nf, len, len, err);
-}
-
-bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, struct err *err)
+bool newfile_reserve(struct newfile *nf, uint64_t first, uint64_t len, struct err *err)
 {
     struct statvfs vfs;
     if (len > INT64_MAX || (sizeof(off_t) < 8 && len > INT32_MAX)) {

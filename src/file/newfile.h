@@ -61,13 +61,9 @@ bool newfile_replaces(const struct newfile *nf, int fd);
 /* Undoes newfile_hold: writers are then locked out only during the commit. */
 void newfile_let_go(struct newfile *nf);
 
-/* Allocates `len` bytes of disk space, all zero. Fails early if the disk has less. */
-bool newfile_reserve(struct newfile *nf, uint64_t len, struct err *err);
-
-/* The same, but allocates only the first `first` of the `len` bytes. The rest is a hole. The disk
- * must have room for all `len` bytes now; a later write into the hole fails if the disk is full by
- * then. */
-bool newfile_reserve_first(struct newfile *nf, uint64_t first, uint64_t len, struct err *err);
+/* Gives the file `len` bytes, all zero. Fails early if the disk has less. Allocates only the first
+ * `first` of them: a later write into the rest, a hole, fails if the disk is full by then. */
+bool newfile_reserve(struct newfile *nf, uint64_t first, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);
 void newfile_close(struct newfile *nf);

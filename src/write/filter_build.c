@@ -430,7 +430,7 @@ void filter_build_free(struct filter_build *b)
 
 /* ---- A filter without keys. */
 
-bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err)
+static bool write_empty(int fd, const struct header *h, const char *name, struct err *err)
 {
     struct header copy = *h;
     for (unsigned i = 0; i < h->n_layers; i++) {
@@ -446,7 +446,7 @@ bool filter_build_empty_file(const char *path, const struct header *h, struct er
     struct newfile nf;
     bool ok = newfile_open(&nf, path, false, err);
     if (ok) {
-        ok = header_reserve(h, &nf, err) && filter_build_empty(nf.fd, h, path, err) &&
+        ok = header_reserve(h, &nf, err) && write_empty(nf.fd, h, path, err) &&
              newfile_commit(&nf, err);
         newfile_close(&nf);
     }

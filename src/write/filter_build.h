@@ -97,10 +97,8 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
 
 void filter_build_free(struct filter_build *b);
 
-/* Writes a filter without keys into an empty file. The layers of `h` must be placed. */
-bool filter_build_empty(int fd, const struct header *h, const char *name, struct err *err);
-
-/* Creates such a file at `path`. Succeeds without a change if `path` exists by then. */
+/* Creates a filter without keys at `path`. The layers of `h` must be placed. Succeeds without a
+ * change if `path` exists by then. */
 bool filter_build_empty_file(const char *path, const struct header *h, struct err *err);
 
 /* ---- Makes a filter from a counted set, without the original keys: the set must have kept their

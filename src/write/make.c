@@ -530,7 +530,7 @@ static bool write_folded(struct fold *f, struct err *err)
     struct make *m = f->m;
     fold_header(f);
     m->fpr = m->n = 0;
-    if (!newfile_reserve(&m->file, m->header.file_len, err) || !write_layers(m, FOLD, false, err))
+    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, FOLD, false, err))
         return false;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
         m->n += m->layer[i].census.n;
@@ -648,7 +648,8 @@ static bool drop(struct make *m, double p, struct err *err)
     }
     format_place(h);
     /* The output is at most as long as the input; unused space is freed at the end. */
-    return newfile_reserve(&m->file, from->file_len, err) && write_layers(m, DROP, false, err);
+    return newfile_reserve(&m->file, from->file_len, from->file_len, err) &&
+           write_layers(m, DROP, false, err);
 }
 
 /* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */

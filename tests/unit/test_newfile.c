@@ -334,12 +334,12 @@ TEST(space_is_reserved_or_missed_in_time)
     struct err err;
     struct stat st;
     CHECK(newfile_open(&nf, "a", false, &err));
-    CHECK(newfile_reserve(&nf, 100000, &err));
+    CHECK(newfile_reserve(&nf, 100000, 100000, &err));
     CHECK(fstat(nf.fd, &st) == 0 && st.st_size == 100000);
     CHECK(st.st_blocks * 512 >= 100000 || !port_reserve(nf.fd, 0, 100000));
-    CHECK(!newfile_reserve(&nf, (uint64_t)1 << 60, &err));
+    CHECK(!newfile_reserve(&nf, (uint64_t)1 << 60, (uint64_t)1 << 60, &err));
     CHECK(strncmp(err.text, "cannot create 'a': 1152921504606846976 bytes are needed, ", 57) == 0);
-    CHECK(!newfile_reserve(&nf, UINT64_MAX, &err));
+    CHECK(!newfile_reserve(&nf, UINT64_MAX, UINT64_MAX, &err));
     CHECK_STR(err.text, "cannot create 'a' with 18446744073709551615 bytes: File too large");
     newfile_close(&nf);
 }

@@ -18,6 +18,7 @@
 #include "kind/bloom/bloom.h"
 #include "random.h"
 #include "scratchdir.h"
+#include "file/header.h"
 #include "file/lock.h"
 #include "file/newfile.h"
 #include "write/repair.h"
@@ -42,7 +43,7 @@ static bool make_pages(const char *path, uint64_t seed, uint64_t pages)
     struct newfile nf;
     struct err err;
     uint8_t slot[FORMAT_MAX_HEADER], sum[4];
-    bool ok = newfile_open(&nf, path, true, &err) && newfile_reserve(&nf, h.file_len, &err);
+    bool ok = newfile_open(&nf, path, true, &err) && header_reserve(&h, &nf, &err);
     for (uint64_t page = 0; ok && page < pages; page++) {
         put_le32(sum, layer_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
         ok = disk_write(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
@@ -934,16 +935,16 @@ TEST(who_writes_under_a_lock_overwrites_nothing)
     MUST(filter_open(&f, "f", FILTER_READ, &err));
     rewrite_session_page(fd);
     CHECK(lock_try(fd, F_UNLCK, LOCK_SESSION));
-    CHECK(!filter_is_overwritten(&f));
+    CHECK(filter_check_intact(&f, &err));
     MUST(filter_refresh(&f, &err));
-    CHECK(!filter_is_overwritten(&f));
+    CHECK(filter_check_intact(&f, &err));
     /* A rotation that has not come to a new header yet. */
     CHECK(lock_try(fd, F_WRLCK, LOCK_TURN));
     rewrite_session_page(fd);
-    CHECK(!filter_is_overwritten(&f));
+    CHECK(filter_check_intact(&f, &err));
     /* Who writes without a lock is no writer. */
     CHECK(lock_try(fd, F_UNLCK, LOCK_TURN));
-    CHECK(filter_is_overwritten(&f));
+    CHECK(!filter_check_intact(&f, &err));
     close(fd);
     filter_close(&f);
 }
