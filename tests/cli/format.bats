@@ -61,7 +61,9 @@ PYTHON
 @test "the file in seen(5) is, byte for byte, the one that is made" {
     printf 'apple\ncherry\nbanana\n' |
         seen create --fixed --reproducible -n 1500 -p 1e-4 fruit.seen
-    od -A x -t x1 fruit.seen >made
+    # Slot B equals slot A, and the page leaves it out.
+    cmp <(head -c 4096 fruit.seen) <(tail -c +4097 fruit.seen | head -c 4096)
+    od -A x -t x1 fruit.seen | sed '/^001000/,/^001ff0/d' >made
     sed -n '/vectors: fruit.seen/,/^\.EE/p' "$SOURCE/man/seen.5" | grep -v '^\.' >manual
     [ -s manual ]
     diff -u manual made
