@@ -63,7 +63,7 @@ PYTHON
         seen create --fixed --reproducible -n 1500 -p 1e-4 fruit.seen
     # Slot B equals slot A, and the page leaves it out.
     cmp <(head -c 4096 fruit.seen) <(tail -c +4097 fruit.seen | head -c 4096)
-    od -A x -t x1 fruit.seen | sed '/^001000/,/^001ff0/d' >made
+    od -A x -t x4 --endian=big fruit.seen | sed '/^001000/,/^001ff0/d' >made
     sed -n '/vectors: fruit.seen/,/^\.EE/p' "$SOURCE/man/seen.5" | grep -v '^\.' >manual
     [ -s manual ]
     diff -u manual made
@@ -71,7 +71,7 @@ PYTHON
 
 @test "so is the compact one" {
     seq 20 | seen create --compact --reproducible -p 0.01 numbers.seen
-    od -A x -t x1 numbers.seen >made
+    od -A x -t x4 --endian=big numbers.seen >made
     sed -n '/vectors: numbers.seen/,/^\.EE/p' "$SOURCE/man/seen.5" | grep -v '^\.' >manual
     [ -s manual ]
     diff -u manual made
@@ -79,7 +79,7 @@ PYTHON
 
 @test "so is the counted one" {
     seq 20 | seen create --counted --reproducible -p 0.01 twenty.seen
-    od -A x -t x1 twenty.seen >made
+    od -A x -t x4 --endian=big twenty.seen >made
     sed -n '/vectors: twenty.seen/,/^\.EE/p' "$SOURCE/man/seen.5" | grep -v '^\.' >manual
     [ -s manual ]
     diff -u manual made
