@@ -32,8 +32,7 @@ struct node {
     size_t next;       /* place in `order` of the command whose reply comes next */
     size_t block;      /* place in `order` of the first command of its block */
     bool again;        /* a reply requires that the block be sent again */
-    bool has_answered; /* has answered commands since the last cluster_wait ... */
-    bool was_lost;     /* ... on a connection that was lost since */
+    bool waits;        /* its replicas are still to acknowledge this round */
 };
 
 enum job_state { PENDING, DONE, LOST };
@@ -65,7 +64,8 @@ struct cluster {
 /* The result of sending all pending commands once. */
 struct round {
     size_t pending, lost;
-    bool waits;       /* a server refused temporarily */
+    bool refused;     /* a server refused temporarily */
+    bool too_few;     /* replicas have acknowledged */
     bool unreachable; /* a server could not be reached, or its connection was lost */
 };
 
@@ -88,7 +88,6 @@ static void disconnect(struct node *node)
 {
     conn_close(node->conn);
     node->conn = NULL;
-    node->was_lost |= node->has_answered;
 }
 
 /* Makes sure that the node has a usable connection. */
@@ -279,7 +278,7 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
         struct node *node = &cl->nodes[i];
         size_t count = node->end;
         node->begin = node->block = node->next = node->end = at;
-        node->again = false;
+        node->again = node->waits = false;
         at += count;
     }
     for (size_t i = 0; i < rq->n; i++)
@@ -297,14 +296,22 @@ static void queue_jobs(struct cluster *cl, struct node *node, const struct reque
             conn_queue(node->conn, ASKING, sizeof ASKING - 1, 1, &cl->replies);
         conn_queue(node->conn, text, len, 1, &cl->replies);
     }
+    if (cl->options.replicas == 0)
+        return;
+    char wait[60];
+    int n =
+        snprintf(wait, sizeof wait, "WAIT %u %u\r\n", cl->options.replicas, cl->options.wait_ms);
+    conn_queue(node->conn, wait, (size_t)n, 1, &cl->replies);
+    node->waits = true;
 }
 
 /* The node's connection was lost, or could not be opened. Its unanswered blocks become pending
- * again if they can be repeated, else lost. */
+ * again if they can be repeated, else lost; so do those that replicas have not acknowledged. */
 static void leave_node(struct cluster *cl, struct node *node, bool can_repeat,
                        struct reply **replies, struct round *round)
 {
-    for (node->next = node->block; node->next < node->end; node->next++) {
+    node->next = node->waits ? node->begin : node->block;
+    for (; node->next < node->end; node->next++) {
         size_t i = cl->order[node->next];
         struct job *job = &cl->jobs[i];
         replies[i] = NULL;
@@ -312,6 +319,7 @@ static void leave_node(struct cluster *cl, struct node *node, bool can_repeat,
         job->asking = false;
         *(can_repeat ? &round->pending : &round->lost) += 1;
     }
+    node->waits = false;
     round->unreachable = true;
     cl->is_map_old = true;
     disconnect(node);
@@ -373,7 +381,7 @@ static bool is_again(struct cluster *cl, const struct node *node, struct job *fi
     char name[CONN_NAME], reason[REPLY_REASON];
     node_name(cl, node, name);
     fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
-    round->waits = true;
+    round->refused = true;
     cl->is_map_old = true;
     return true;
 }
@@ -389,7 +397,6 @@ static void end_block(struct cluster *cl, struct node *node, struct reply **repl
             replies[i] = NULL;
         } else {
             cl->jobs[i].state = DONE;
-            node->has_answered = true;
         }
     }
     node->again = false;
@@ -414,15 +421,44 @@ static void take_reply(struct cluster *cl, struct node *node, const struct reque
         end_block(cl, node, replies, round);
 }
 
+/* Takes the reply to WAIT: the number of replicas that have acknowledged. If they are too few, what
+ * the node has done in this round counts as lost. */
+static void take_wait(struct cluster *cl, struct node *node, const struct reply *r,
+                      struct reply **replies, struct round *round)
+{
+    node->waits = false;
+    if (r->type == REPLY_INTEGER && r->integer >= cl->options.replicas)
+        return;
+    for (size_t at = node->begin; at < node->end; at++) {
+        size_t i = cl->order[at];
+        if (cl->jobs[i].state != DONE)
+            continue;
+        cl->jobs[i].state = LOST;
+        replies[i] = NULL;
+        round->too_few = true;
+    }
+    char name[CONN_NAME], reason[REPLY_REASON];
+    node_name(cl, node, name);
+    if (r->type == REPLY_INTEGER)
+        fail(&cl->trouble,
+             "only %lld of %u replicas of '%s' have acknowledged what was written within %u s",
+             (long long)r->integer, cl->options.replicas, name, cl->options.wait_ms / 1000);
+    else
+        fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
+}
+
 /* Takes the replies that have arrived from a node. */
 static void take_replies(struct cluster *cl, struct node *node, const struct requests *rq,
                          enum cluster_repeat repeat, struct reply **replies, struct round *round)
 {
-    while (node->next < node->end) {
+    while (node->next < node->end || node->waits) {
         struct reply *r;
         switch (conn_next(node->conn, &r)) {
         case CONN_REPLY:
-            take_reply(cl, node, rq, r, replies, round);
+            if (node->next < node->end)
+                take_reply(cl, node, rq, r, replies, round);
+            else
+                take_wait(cl, node, r, replies, round);
             break;
         case CONN_NOTHING:
             return;
@@ -455,7 +491,7 @@ static struct round run_round(struct cluster *cl, const struct requests *rq,
         for (size_t i = 0; i < n_nodes; i++) {
             struct node *node = &cl->nodes[i];
             take_replies(cl, node, rq, repeat, replies, &round);
-            if (node->next < node->end)
+            if (node->next < node->end || node->waits)
                 cl->conns[n_busy++] = node->conn;
         }
         conn_wait(cl->conns, n_busy, cl->polls);
@@ -503,7 +539,7 @@ static bool prepare_next(struct cluster *cl, struct course *course, const struct
                                   .pause = FIRST_PAUSE_MS};
     if (cl->owners != NULL && cl->is_map_old)
         refresh_map(cl, course->until);
-    if (!round->waits && !round->unreachable && ++course->redirects <= MAX_REDIRECTS)
+    if (!round->refused && !round->unreachable && ++course->redirects <= MAX_REDIRECTS)
         return true;
     if (sig_caught())
         return false;
@@ -538,6 +574,8 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
     struct course course = {0};
     for (;;) {
         struct round round = run_round(cl, requests, repeat, replies);
+        if (round.too_few)
+            return fail(err, "%s", cl->trouble.text);
         if (round.lost > 0)
             return fail(err, "%s; unanswered commands: %zu, which may have been carried out or not",
                         cl->trouble.text, round.lost);
@@ -546,86 +584,6 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
         if (!prepare_next(cl, &course, &round))
             return fail(err, "%s", cl->trouble.text);
     }
-}
-
-/* ---- replicas */
-
-/* Checks a node's reply to WAIT: the number of replicas that have acknowledged. */
-static bool take_count(const struct cluster *cl, const struct node *node, const struct reply *r,
-                       unsigned replicas, unsigned ms, struct err *err)
-{
-    char name[CONN_NAME], reason[REPLY_REASON];
-    node_name(cl, node, name);
-    if (r->type != REPLY_INTEGER)
-        return fail(err, "cannot use '%s': %s", name, reply_reason(r, reason));
-    return r->integer >= replicas ||
-           fail(err,
-                "only %lld of %u replicas of '%s' have acknowledged what was written within "
-                "%u s",
-                (long long)r->integer, replicas, name, ms / 1000);
-}
-
-static bool fail_unknown(const struct cluster *cl, const struct node *node, struct err *err)
-{
-    char name[CONN_NAME];
-    node_name(cl, node, name);
-    return fail(err,
-                "the connection to '%s' was lost before its replicas had acknowledged what "
-                "was written",
-                name);
-}
-
-/* Sends WAIT to the nodes that have answered commands. Reports the first error. */
-static bool ask_replicas(struct cluster *cl, const struct requests *rq, struct err *err)
-{
-    bool ok = true;
-    reply_clear(&cl->map_replies);
-    for (size_t i = 0; i < cl->n_nodes; i++) {
-        struct node *node = &cl->nodes[i];
-        if (node->has_answered && !node->was_lost) {
-            conn_queue(node->conn, rq->data, rq->len, 1, &cl->map_replies);
-        } else if (node->was_lost && ok) {
-            ok = fail_unknown(cl, node, err);
-        }
-        node->has_answered = node->was_lost = false;
-    }
-    return ok;
-}
-
-bool cluster_wait(struct cluster *cl, unsigned replicas, unsigned ms, struct err *err)
-{
-    struct requests rq = {0};
-    requests_begin(&rq, 3, "WAIT");
-    requests_number(&rq, replicas);
-    requests_number(&rq, ms);
-    if (rq.no_memory) {
-        requests_free(&rq);
-        return fail(err, "cannot send commands: %s", strerror(ENOMEM));
-    }
-    bool ok = ask_replicas(cl, &rq, err);
-    requests_free(&rq);
-    for (size_t n_busy = 1; n_busy > 0; conn_wait(cl->conns, n_busy, cl->polls)) {
-        n_busy = 0;
-        for (size_t i = 0; i < cl->n_nodes; i++) {
-            struct node *node = &cl->nodes[i];
-            struct reply *r = NULL;
-            if (node->conn == NULL || conn_expected(node->conn) == 0)
-                continue;
-            switch (conn_next(node->conn, &r)) {
-            case CONN_REPLY:
-                ok = ok && take_count(cl, node, r, replicas, ms, err);
-                break;
-            case CONN_NOTHING:
-                cl->conns[n_busy++] = node->conn;
-                break;
-            case CONN_FAILED:
-                ok = ok && fail_unknown(cl, node, err);
-                disconnect(node);
-                break;
-            }
-        }
-    }
-    return ok;
 }
 
 unsigned cluster_masters(const struct cluster *cl)

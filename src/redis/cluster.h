@@ -23,11 +23,17 @@
 
 struct cluster;
 
-enum { CLUSTER_PATIENCE_MS = 60000 }; /* longer than a usual failover (15 s and an election) */
+enum {
+    CLUSTER_PATIENCE_MS = 60000, /* longer than a usual failover (15 s and an election) */
+    CLUSTER_WAIT_MS = 5000, /* a good replica acknowledges at once; one that lags by a second cannot
+                               be relied on */
+};
 
 struct cluster_options {
     struct conn_options conn; /* its user and db are set from the address */
     unsigned patience_ms;     /* how long to retry after temporary errors */
+    unsigned replicas; /* so many of each node must acknowledge each batch (WAIT); 0: not asked */
+    unsigned wait_ms;  /* within this time; conn.reply_ms must be more */
 };
 
 /* Connects to the server at `address`. If it is a node of a cluster, asks it for the other nodes.
@@ -56,17 +62,12 @@ enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };
  * command in MULTI ... EXEC is refused for good, its own reply gives the reason; the reply to EXEC
  * says only that nothing was done.
  *
- * Returns false if commands remained without a reply: their replies[i] are NULL. Such commands
- * may or may not have run. A signal (sig.h) ends waiting.
+ * Returns false if commands remained without a reply, or if too few replicas have acknowledged
+ * them: their replies[i] are NULL. Such commands may or may not have run. A signal (sig.h) ends
+ * waiting.
  *
  * The replies are valid until the next call. */
 bool cluster_run(struct cluster *cl, const struct requests *requests, enum cluster_repeat repeat,
                  struct reply **replies, struct err *err);
-
-/* Waits until `replicas` replicas of each node have acknowledged all writes (WAIT). Asks the nodes
- * that have answered commands since the last call, on the same connections. Fails if fewer replicas
- * have acknowledged within `ms` milliseconds (options.conn.reply_ms must be more), or if a
- * connection was lost meanwhile: the node may have been replaced by a replica that lacks writes. */
-bool cluster_wait(struct cluster *cl, unsigned replicas, unsigned ms, struct err *err);
 
 #endif

@@ -327,11 +327,8 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     *done = 0;
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
-    while (result == ADD_OK && *done < n) {
-        size_t before = *done;
+    while (result == ADD_OK && *done < n)
         result = add_batch(r, keys, known, n, done, err);
-        result = redis_added(r, result, before, done, err);
-    }
     r->gone = result == ADD_FAILED;
     pthread_mutex_unlock(&r->lock);
     return result;

@@ -110,24 +110,6 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
            (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
 }
 
-/* How long replicas may take, in milliseconds. A good replica acknowledges at once; one that lags
- * by a second cannot be relied on. */
-enum { REPLICAS_MS = 5000 };
-
-bool redis_replicated(struct redis *r, struct err *err)
-{
-    return r->replicas == 0 || cluster_wait(r->cluster, r->replicas, REPLICAS_MS, err);
-}
-
-enum add_result redis_added(struct redis *r, enum add_result result, size_t before, size_t *done,
-                            struct err *err)
-{
-    if (r->replicas == 0 || (result != ADD_FAILED && redis_replicated(r, err)))
-        return result;
-    *done = before;
-    return ADD_FAILED;
-}
-
 /* The reply to EXEC, which is the last of n; or the first reply that is missing or an error. */
 static const struct reply *result_of(struct reply *const *replies, size_t n)
 {
@@ -509,7 +491,6 @@ struct redis *redis_connect(const char *name, const struct open_options *options
     }
     r->store.name = name;
     r->store.header = &r->header;
-    r->replicas = o->replicas;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);
         return NULL;
@@ -519,7 +500,9 @@ struct redis *redis_connect(const char *name, const struct open_options *options
         const struct cluster_options cluster = {.conn = {.password = r->password,
                                                          .connect_ms = CONN_CONNECT_MS,
                                                          .reply_ms = CONN_REPLY_MS},
-                                                .patience_ms = CLUSTER_PATIENCE_MS};
+                                                .patience_ms = CLUSTER_PATIENCE_MS,
+                                                .replicas = o->replicas,
+                                                .wait_ms = CLUSTER_WAIT_MS};
         r->cluster = cluster_open(&r->uri, &cluster, err);
     }
     if (r->cluster != NULL)

@@ -48,7 +48,6 @@ struct redis {
     struct uri uri;
     char *password; /* NULL: none */
     struct cluster *cluster;
-    unsigned replicas; /* number of replicas that must have received what is written */
     struct shard *shard;
     unsigned n_shards;
 
@@ -116,14 +115,6 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
  * If there is no reply, *err is unchanged. */
 bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t elements,
                         const struct reply **array, struct err *err);
-
-/* Waits until r->replicas replicas have received what was written. */
-bool redis_replicated(struct redis *r, struct err *err);
-
-/* The same after keys [before, *done) were added with `result`. If the replicas do not have them,
- * or adding failed, sets *done to `before`: none of the keys is reported as added. */
-enum add_result redis_added(struct redis *r, enum add_result result, size_t before, size_t *done,
-                            struct err *err);
 
 /* Fails; `why` tells why the address cannot be used. */
 static inline bool redis_unfit(const struct redis *r, struct err *err, const char *why)

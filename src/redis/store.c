@@ -171,9 +171,7 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
     while (result == ADD_OK && *done < n) {
-        size_t before = *done;
         result = live_add(r, keys, known, n, done, err);
-        result = redis_added(r, result, before, done, err);
         if (result == ADD_OK && !warn(r, err))
             result = ADD_FAILED;
     }
@@ -188,7 +186,7 @@ static bool add_end(struct store *s, bool sync, struct err *err)
     struct redis *r = redis_of(s);
     (void)sync;
     pthread_mutex_lock(&r->lock);
-    bool ok = r->gone || (live_check(r, err) && redis_replicated(r, err));
+    bool ok = r->gone || live_check(r, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
 }

@@ -208,7 +208,6 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
                          "cannot use '%.1000s': a filter is not made for several shards: "
                          "give the key of one",
                          name);
-    ok = ok && redis_replicated(p.r, err);
     temporary_free(&p.temporary);
     redis_close(p.r);
     return ok;

@@ -179,24 +179,38 @@ unites()
 # signal SIGNAL: to all replicas.
 signal() { kill "-$1" "${REDIS_PIDS[c3]}" "${REDIS_PIDS[c4]}" "${REDIS_PIDS[c5]}"; }
 
+# has_all FILE FILTER: are the first 100 keys in both?
+has_all()
+{
+    cmp -s "$1" <(seq 100) && [ "$(seen query -c "$2" <(seq 100))" = 100 ]
+}
+
+# halting: some keys, and more when the replicas have stopped.
+halting()
+{
+    seq 100
+    eventually test -e stopped
+    seq 101 900
+}
+
 @test "--wait: what the replicas do not have is not told to have been added" {
-    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/{wait}" spec=gozero:bits=20000 command
+    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/{wait}" spec=gozero:bits=4000000 command
     seq 900 >keys
     quiet seen create --layout $spec f.seen keys
-    for key in dedup add push; do makes "{wait}$key" 19999; done
-    seen dedup --wait 1 "${name}dedup?layout=$spec" <(seq 100) | cmp <(seq 100) -
-    quiet seen add --wait 1 "${name}add?layout=$spec" <(seq 100)
+    for key in dedup add push; do makes "{wait}$key" 3999999; done
     quiet seen export --wait 1 f.seen -o "${name}push"
-    signal STOP
     {
-        if seen dedup --wait 1 "${name}dedup?layout=$spec" keys >out 2>dedup_err 3>&-; then touch added; fi &
-        if seen add --wait 1 "${name}add?layout=$spec" keys 2>add_err 3>&-; then touch added; fi &
+        if halting | seen dedup --wait 1 "${name}dedup?layout=$spec" >out 2>dedup_err 3>&-; then touch added; fi &
+        if halting | seen add --wait 1 "${name}add?layout=$spec" 2>add_err 3>&-; then touch added; fi &
+        eventually has_all out "${name}add?layout=$spec"
+        signal STOP
+        touch stopped
         if seen export --wait 1 f.seen -o "${name}push" 2>push_err 3>&-; then touch added; fi &
         finish
     }
     signal CONT
     [ ! -e added ]
-    [ ! -s out ]
+    cmp out <(seq 100)
     for command in dedup add push; do
         cat "${command}_err"
         [ "$(wc -l <"${command}_err")" = 1 ]
