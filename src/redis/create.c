@@ -19,16 +19,16 @@
 enum { MAKE_COMMANDS = 5, MAKE_RENAME = 1 /* in EXEC's array */ };
 
 struct creation {
-    struct layout_spec spec;     /* of the address */
     struct layout_filter filter; /* of a shard */
     bool by_n;                   /* the filter's size follows from n and p */
     bool made;
-    char layout[LAYOUT_TEXT]; /* if by_n: the layout with the size */
+    char layout[LAYOUT_TEXT]; /* with that size, if a later address must state it; else empty */
 };
 
-static const struct layout_redis *redis_of(const struct creation *c)
+/* Has each shard a configuration, which tells its size? */
+static bool has_config(const struct redis *r)
 {
-    return c->spec.kind->layout->redis;
+    return r->spec.kind->layout->redis->fields != NULL;
 }
 
 /* ---- What exists. */
@@ -36,26 +36,19 @@ static const struct layout_redis *redis_of(const struct creation *c)
 /* Sets len and missing of each shard. */
 static bool look(struct redis *r, enum store_there *there, struct err *err)
 {
-    const struct layout_redis *redis = redis_of(r->creation);
-    bool has_config = redis->fields != NULL;
     unsigned n_missing = 0;
     requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++) {
-        redis_command(r, &r->shard[i], 2, "STRLEN");
-        redis_command(r, &r->shard[i], 2, "EXISTS");
-        if (has_config && !redis_config_command(r, redis, &r->shard[i], "EXISTS", err))
-            return false;
-    }
-    if (!redis_run(r, CLUSTER_REPEAT, err))
+    redis_ask_lengths(r);
+    for (unsigned i = 0; has_config(r) && i < r->n_shards; i++)
+        redis_command(r, &r->shard[i].config, 2, "EXISTS");
+    if (!redis_run(r, CLUSTER_REPEAT, err) || !redis_take_lengths(r, r->replies, err))
         return false;
-    struct reply *const *reply = r->replies;
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct shard *s = &r->shard[i];
-        uint64_t exists, configured = 0;
-        if (!redis_length(r, s, *reply++, err) || !redis_number(r, *reply++, &exists, err) ||
-            (has_config && !redis_number(r, *reply++, &configured, err)))
+        uint64_t configured = 0;
+        if (has_config(r) && !redis_number(r, r->replies[r->n_shards + i], &configured, err))
             return false;
-        s->missing = exists == 0 && configured == 0;
+        s->missing = s->len == 0 && configured == 0;
         n_missing += s->missing;
     }
     *there = n_missing == 0 ? STORE_THERE : n_missing < r->n_shards ? STORE_IN_PART : STORE_ABSENT;
@@ -69,7 +62,7 @@ static bool design(struct redis *r, uint64_t n, double p, enum store_there there
     struct creation *c = r->creation;
     bool unknown = c->by_n && n == 0;
     const struct design wishes = {
-        .layout = &c->spec,
+        .layout = &r->spec,
         .n = unknown ? 1 : n / r->n_shards + (n % r->n_shards != 0),
         .p = p,
         .empty = true,
@@ -84,12 +77,10 @@ static bool design(struct redis *r, uint64_t n, double p, enum store_there there
                     "cannot use '%.1000s': there is no key '%.200s', and to make it the size is "
                     "needed: give --capacity, or the size in layout=",
                     r->store.name, r->uri.key);
-    if (!c->by_n)
+    if (!c->by_n || redis_is_module(r) || has_config(r))
         return true;
     layout_show(&c->filter, c->layout, sizeof c->layout);
-    if (c->spec.kind->layout->redis != NULL && redis_of(c)->fields == NULL)
-        r->uri.layout = c->layout;
-    return true;
+    return layout_parse(c->layout, &r->spec, err);
 }
 
 /* Do the existing bitmaps fit the size of the design? If it follows from n and p, they were made
@@ -97,9 +88,9 @@ static bool design(struct redis *r, uint64_t n, double p, enum store_there there
 static bool check_lengths(const struct redis *r, struct err *err)
 {
     const struct creation *c = r->creation;
-    uint64_t bytes = c->spec.kind->layout->file_len(&c->filter);
+    uint64_t bytes = r->spec.kind->layout->file_len(&c->filter);
     char why[200];
-    if (redis_of(c)->fields != NULL)
+    if (has_config(r))
         return true;
     for (unsigned i = 0; i < r->n_shards; i++) {
         const struct shard *s = &r->shard[i];
@@ -126,15 +117,15 @@ static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_th
                             struct err *err)
 {
     struct creation *c = r->creation;
-    if (!redis_spec(r, &c->spec, err) || !look(r, there, err))
+    if (!redis_is_bitmap(r, err) || !look(r, there, err))
         return false;
-    c->by_n = !design_fixes_size(&c->spec, 0);
+    c->by_n = !design_fixes_size(&r->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
-    bool designed = *there != STORE_THERE || (c->by_n && redis_of(c)->fields == NULL);
+    bool designed = *there != STORE_THERE || (c->by_n && !has_config(r));
     if (designed && (!design(r, n, p, *there, err) || !check_lengths(r, err)))
         return false;
     if (*there == STORE_THERE)
-        return redis_settle(r, err) && redis_check(r, err);
+        return redis_settle(r, err);
     describe(r);
     return true;
 }
@@ -142,16 +133,14 @@ static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_th
 static bool prepare_module(struct redis *r, uint64_t n, double p, enum store_there *there,
                            struct err *err)
 {
-    struct creation *c = r->creation;
     struct layout_filter ignored;
     bool found;
-    if (!layout_parse(r->uri.layout, &c->spec, err) || !module_look(r, &ignored, &found, err))
+    if (!module_look(r, &ignored, &found, err))
         return false;
     *there = found ? STORE_THERE : STORE_ABSENT;
     if (found)
         return module_open(r, err);
-    c->by_n = true;
-    r->store.wants_bytes = true;
+    r->creation->by_n = true;
     if (!design(r, n, p, *there, err))
         return false;
     describe(r);
@@ -167,7 +156,7 @@ static bool prepare(struct redis *r, uint64_t n, double p, enum store_there *the
     r->replies = calloc(room, sizeof *r->replies);
     if (c == NULL || r->replies == NULL)
         return fail(err, "out of memory");
-    return module_is_meant(r) ? prepare_module(r, n, p, there, err)
+    return redis_is_module(r) ? prepare_module(r, n, p, there, err)
                               : prepare_bitmaps(r, n, p, there, err);
 }
 
@@ -178,7 +167,6 @@ struct store *redis_prepare(const char *name, const struct store_plan *plan,
     struct redis *r = redis_connect(name, options, err);
     if (r == NULL)
         return NULL;
-    redis_store(r);
     if (prepare(r, plan->n, plan->p, there, err))
         return &r->store;
     redis_close(r);
@@ -191,19 +179,20 @@ struct store *redis_prepare(const char *name, const struct store_plan *plan,
  * bitmap. */
 static void fill_temporary(struct temporary *t)
 {
-    const struct creation *c = t->r->creation;
+    struct redis *r = t->r;
+    const struct creation *c = r->creation;
     const struct layer *layer = &c->filter.layer[0];
-    if (redis_of(c)->fields != NULL) {
-        config_write(&t->r->rq, &c->filter, t->key, t->key_len);
+    if (has_config(r)) {
+        redis_write_config(r, &c->filter, &t->key);
         return;
     }
-    temporary_command(t, 4, "SETRANGE");
-    requests_number(&t->r->rq, layout_is_sparse(layer) ? 0 : (layer->kind->shape(layer).m - 1) / 8);
-    requests_bytes(&t->r->rq, "", 1);
+    redis_command(r, &t->key, 4, "SETRANGE");
+    requests_number(&r->rq, layout_is_sparse(layer) ? 0 : (layer->kind->shape(layer).m - 1) / 8);
+    requests_bytes(&r->rq, "", 1);
 }
 
 /* Appends the commands that make one key, if it does not exist. */
-static bool make_key(struct redis *r, const struct shard *key, struct err *err)
+static bool make_key(struct redis *r, const struct redis_key *key, struct err *err)
 {
     struct temporary t = {0};
     if (!temporary_name(&t, r, key, err))
@@ -211,33 +200,20 @@ static bool make_key(struct redis *r, const struct shard *key, struct err *err)
     requests_block(&r->rq, MAKE_COMMANDS);
     requests_begin(&r->rq, 1, "MULTI");
     fill_temporary(&t);
-    temporary_command(&t, 3, "RENAMENX");
-    requests_key(&r->rq, key->key, key->key_len);
-    temporary_command(&t, 2, "UNLINK");
+    redis_command(r, &t.key, 3, "RENAMENX");
+    requests_key(&r->rq, key->name, key->len);
+    redis_command(r, &t.key, 2, "UNLINK");
     requests_begin(&r->rq, 1, "EXEC");
     temporary_free(&t);
     return true;
 }
 
-static bool make_shard(struct redis *r, const struct shard *s, struct err *err)
-{
-    const struct layout_redis *redis = redis_of(r->creation);
-    if (redis->fields == NULL)
-        return make_key(r, s, err);
-    struct shard config = {0};
-    config.key = config_key(redis, s, &config.key_len);
-    bool ok = (config.key != NULL || fail(err, "out of memory")) && make_key(r, &config, err);
-    free(config.key);
-    return ok;
-}
-
 /* Takes the replies to the commands of make_key, from r->replies[at] on. */
 static bool take_made(struct redis *r, size_t at, struct err *err)
 {
-    const struct reply *result;
     uint64_t renamed;
-    if (!redis_block_result(r, at, MAKE_COMMANDS, MAKE_COMMANDS - 2, &result, err) ||
-        !redis_number(r, &result->elements[MAKE_RENAME], &renamed, err))
+    const struct reply *results = redis_block_result(r, at, MAKE_COMMANDS, err);
+    if (results == NULL || !redis_number(r, &results[MAKE_RENAME], &renamed, err))
         return false;
     r->creation->made |= renamed == 1;
     return true;
@@ -251,7 +227,8 @@ static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err 
     for (unsigned i = from; i < to; i++) {
         if (!r->shard[i].missing)
             continue;
-        if (!make_shard(r, &r->shard[i], err))
+        const struct shard *s = &r->shard[i];
+        if (!make_key(r, has_config(r) ? &s->config : &s->bits, err))
             return false;
         n++;
     }
@@ -268,30 +245,28 @@ static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err 
 static bool follow_first(struct redis *r, struct err *err)
 {
     struct creation *c = r->creation;
+    const struct layout_redis *redis = r->spec.kind->layout->redis;
     const char *value[LAYOUT_PARAMS];
     struct layout_spec spec;
-    struct layout_bits bits[LAYOUT_LAYERS] = {0};
-    static const uint8_t nothing[1];
-    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
     struct err why;
     bool any;
-    if (!redis_ask_config(r, &r->shard[0], redis_of(c), value, &any, err))
+    if (!redis_ask_config(r, &r->shard[0], redis, value, &any, err))
         return false;
     return !any ||
-           (redis_of(c)->configure(&c->spec, value, &spec, &why) &&
-            spec.kind->layout->read(&spec, &empty, &c->filter, bits, &why)) ||
+           (redis->configure(&r->spec, value, &spec, &why) &&
+            redis_filter(&spec, &c->filter, &why)) ||
            redis_unfit(r, err, why.text);
 }
 
 static bool make_bitmaps(struct redis *r, struct err *err)
 {
-    bool configured = redis_of(r->creation)->fields != NULL;
+    bool configured = has_config(r);
     if ((configured && (!make_shards(r, 0, 1, err) || !follow_first(r, err))) ||
         !make_shards(r, configured ? 1 : 0, r->n_shards, err))
         return false;
     for (unsigned i = 0; i < r->n_shards; i++)
         r->shard[i].missing = false;
-    return redis_settle(r, err) && redis_check(r, err) && check_lengths(r, err);
+    return redis_settle(r, err) && check_lengths(r, err);
 }
 
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
@@ -299,11 +274,11 @@ bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
     struct redis *r = (struct redis *)(void *)s;
     struct creation *c = r->creation;
     layout[0] = '\0';
-    if (module_is_meant(r))
+    if (redis_is_module(r))
         return module_create(r, &c->filter, &c->made, err) && module_open(r, err);
     if (!make_bitmaps(r, err))
         return false;
-    if (c->made && r->uri.layout == c->layout)
+    if (c->made)
         snprintf(layout, LAYOUT_TEXT, "%s", c->layout);
     return true;
 }

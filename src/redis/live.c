@@ -13,7 +13,7 @@ static const double COUNT_STEP = 1.0 / 64;
 /* Appends a command that returns the k bits of a key. */
 static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
 {
-    redis_command(r, s, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
+    redis_command(r, &s->bits, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
     for (unsigned j = 0; j < r->k; j++) {
         requests_word(&r->rq, "GET");
         requests_word(&r->rq, "u1");
@@ -24,7 +24,7 @@ static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *pos
 /* Appends a command that sets the k bits of a key and returns their old values. */
 static void set_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
 {
-    redis_command(r, s, 2 + 4 * (size_t)r->k, "BITFIELD");
+    redis_command(r, &s->bits, 2 + 4 * (size_t)r->k, "BITFIELD");
     for (unsigned j = 0; j < r->k; j++) {
         requests_word(&r->rq, "SET");
         requests_word(&r->rq, "u1");
@@ -51,22 +51,6 @@ static bool take_bits(const struct redis *r, const struct reply *reply, unsigned
 
 /* ---- Asking. */
 
-/* Appends STRLEN for each shard of the batch. */
-static void ask_lengths(struct redis *r)
-{
-    for (size_t u = 0; u < r->n_used; u++)
-        redis_command(r, &r->shard[r->used[u]], 2, "STRLEN");
-}
-
-/* Takes the replies to ask_lengths. Fails if one is missing. */
-static bool take_lengths(struct redis *r, struct reply *const *replies, struct err *err)
-{
-    for (size_t u = 0; u < r->n_used; u++)
-        if (replies[u] == NULL || !redis_length(r, &r->shard[r->used[u]], replies[u], err))
-            return false;
-    return true;
-}
-
 /* Queries keys [at, at + n), a batch at most. The lengths are read last, so that a bitmap that was
  * deleted meanwhile is noticed. */
 static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, uint64_t *present,
@@ -76,7 +60,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, 
     redis_place_keys(r, hashes_from(keys, at), n);
     for (size_t i = 0; i < n; i++)
         ask_bits(r, &r->shard[r->shard_of[i]], r->positions + i * r->k);
-    ask_lengths(r);
+    redis_ask_lengths(r);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -86,7 +70,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, 
         if (n_set == r->k)
             bit_set(present, at + i);
     }
-    return take_lengths(r, r->replies + n, err);
+    return redis_take_lengths(r, r->replies + n, err);
 }
 
 bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err)
@@ -101,141 +85,80 @@ bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, 
 
 /* ---- Adding. */
 
-/* Takes the reply for key i. */
-static bool take_added(struct redis *r, struct shard *s, const struct reply *reply, uint64_t *known,
-                       size_t i, struct err *err)
+/* Makes the first key of this run in a shard its witness; p: its positions. */
+static void keep_witness(const struct redis *r, struct shard *s, const uint64_t *p)
 {
-    struct add_state *state = &r->store.state;
-    unsigned n_set;
-    if (!take_bits(r, reply, &n_set, err))
-        return false;
-    if (n_set == r->k) {
-        bit_set(known, i);
-        return true;
-    }
-    s->set += r->k - n_set;
-    state->n_new++;
-    state->dropped += s->fpr < 1 ? s->fpr / (1 - s->fpr) : 0;
-    return true;
-}
-
-/* Makes the first key that is sent to a shard in this run its witness. */
-static void find_witnesses(struct redis *r, const uint64_t *known, size_t at, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct shard *s = &r->shard[r->shard_of[i]];
-        if (s->has_witness || bit_of(known, at + i))
-            continue;
-        memcpy(s->witness, r->positions + i * r->k, r->k * sizeof *s->witness);
-        s->has_witness = true;
-    }
-}
-
-/* Asks whether a shard's witness and its configuration are there. */
-static bool ask_witness(struct redis *r, const struct shard *s, struct err *err)
-{
-    if (s->has_witness)
-        ask_bits(r, s, s->witness);
-    return !r->configured ||
-           redis_config_command(r, redis_layer(r)->kind->layout->redis, s, "EXISTS", err);
-}
-
-/* Takes the replies to ask_witness, from *next on. */
-static bool take_witness(const struct redis *r, const struct shard *s, struct reply *const **next,
-                         struct err *err)
-{
-    unsigned n_set = r->k;
-    uint64_t configured = 1;
-    const struct reply *bits = s->has_witness ? *(*next)++ : NULL;
-    const struct reply *config = r->configured ? *(*next)++ : NULL;
-    if ((s->has_witness && (bits == NULL || !take_bits(r, bits, &n_set, err))) ||
-        (r->configured && (config == NULL || !redis_number(r, config, &configured, err))))
-        return false;
-    return (n_set == r->k && configured != 0) || redis_lost(r, err);
+    if (!s->has_witness)
+        memcpy(s->witness, p, r->k * sizeof *s->witness);
+    s->has_witness = true;
 }
 
 /* Takes the replies to a batch of keys from *done on, up to the first missing reply; true if none
- * is missing. The lengths that were read before the keys come first: if a bitmap has become
- * shorter, the keys went into another bitmap. */
-static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
+ * is missing. */
+static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, uint64_t *n_new,
+                       struct err *err)
 {
-    struct reply *const *next = r->replies + r->n_used;
-    const size_t begin = *done;
-    if (!take_lengths(r, r->replies, err))
-        return false;
-    for (; *done < end; ++*done) {
+    struct reply *const *next = r->replies;
+    for (size_t at = 0; *done < end; at++, ++*done) {
+        struct shard *s = &r->shard[r->shard_of[at]];
+        unsigned n_set;
         if (bit_of(known, *done))
             continue;
-        struct shard *s = &r->shard[r->shard_of[*done - begin]];
         const struct reply *reply = *next++;
-        if (reply == NULL || !take_added(r, s, reply, known, *done, err))
+        if (reply == NULL || !take_bits(r, reply, &n_set, err))
             return false;
+        keep_witness(r, s, r->positions + at * r->k);
+        s->set += r->k - n_set;
+        if (n_set == r->k)
+            bit_set(known, *done);
+        *n_new += n_set != r->k;
     }
-    for (size_t u = 0; u < r->n_used; u++)
-        if (!take_witness(r, &r->shard[r->used[u]], &next, err))
-            return false;
     return true;
 }
 
 /* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so it is
- * added atomically. After the keys, the witnesses are asked: if another client has deleted a bitmap
- * since the first key, this is noticed even if the batch has made it again. */
+ * added atomically. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
     struct err why;
+    uint64_t n_new = 0;
+    double fpr = redis_fpr(r);
     requests_clear(&r->rq);
-    for (size_t u = 0; u < r->n_used; u++) {
-        struct shard *s = &r->shard[r->used[u]];
-        s->fpr = redis_shard_fpr(r, s);
-    }
-    ask_lengths(r);
     for (size_t i = *done; i < end; i++)
         if (!bit_of(known, i))
             set_bits(r, &r->shard[r->shard_of[i - *done]], r->positions + (i - *done) * r->k);
-    find_witnesses(r, known, *done, end - *done);
-    for (size_t u = 0; u < r->n_used; u++)
-        if (!ask_witness(r, &r->shard[r->used[u]], err))
-            return false;
     enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = redis_run(r, repeat, &why);
     *err = why;
-    return take_batch(r, known, end, done, err) && ran;
+    bool took = take_batch(r, known, end, done, &n_new, err);
+    redis_count_new(r, n_new, fpr);
+    return took && ran;
 }
 
 /* Makes an empty bitmap that expires in `life` milliseconds. If there is one, its bits stay. */
-static bool make_bitmap(struct redis *r, const struct shard *s, uint64_t life, struct err *err)
+static bool make_bitmap(struct redis *r, const struct redis_key *key, uint64_t life,
+                        struct err *err)
 {
-    enum { BLOCK = 4 };
-    const struct reply *ignored;
-    requests_clear(&r->rq);
-    requests_block(&r->rq, BLOCK);
-    requests_begin(&r->rq, 1, "MULTI");
-    redis_command(r, s, 6, "BITFIELD");
+    redis_multi(r, 2);
+    redis_command(r, key, 6, "BITFIELD");
     requests_word(&r->rq, "INCRBY");
     requests_word(&r->rq, "u1");
     requests_number(&r->rq, 0);
     requests_number(&r->rq, 0);
-    redis_command(r, s, 3, "PEXPIRE");
+    redis_command(r, key, 3, "PEXPIRE");
     requests_number(&r->rq, life);
-    requests_begin(&r->rq, 1, "EXEC");
-    return redis_run(r, CLUSTER_REPEAT, err) &&
-           redis_block_result(r, 0, BLOCK, BLOCK - 2, &ignored, err);
+    return redis_exec(r, CLUSTER_REPEAT, err) != NULL;
 }
 
 bool live_share_life(struct redis *r, struct err *err)
 {
-    const struct layout_redis *redis = redis_layer(r)->kind->layout->redis;
     for (unsigned i = 0; r->configured && i < r->n_shards; i++) {
         const struct shard *s = &r->shard[i];
+        uint64_t life;
         if (s->len > 0)
             continue;
-        requests_clear(&r->rq);
-        if (!redis_config_command(r, redis, s, "PTTL", err) || !redis_run(r, CLUSTER_REPEAT, err))
-            return false;
-        const struct reply *life = r->replies[0];
-        if (life->type != REPLY_INTEGER)
-            return redis_refused(r, life, err);
-        if (life->integer > 0 && !make_bitmap(r, s, (uint64_t)life->integer, err))
+        if (!redis_life(r, &s->config, &life, err) ||
+            (life > 0 && !make_bitmap(r, &s->bits, life, err)))
             return false;
     }
     return true;
@@ -245,14 +168,24 @@ bool live_check(struct redis *r, struct err *err)
 {
     struct reply *const *next = r->replies;
     requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++)
-        if (!ask_witness(r, &r->shard[i], err))
-            return false;
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        const struct shard *s = &r->shard[i];
+        if (s->has_witness)
+            ask_bits(r, s, s->witness);
+        if (r->configured)
+            redis_command(r, &s->config, 2, "EXISTS");
+    }
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
-    for (unsigned i = 0; i < r->n_shards; i++)
-        if (!take_witness(r, &r->shard[i], &next, err))
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        unsigned n_set = r->k;
+        uint64_t configured = 1;
+        if ((r->shard[i].has_witness && !take_bits(r, *next++, &n_set, err)) ||
+            (r->configured && !redis_number(r, *next++, &configured, err)))
             return false;
+        if (n_set < r->k || configured == 0)
+            return redis_lost(r, err);
+    }
     return true;
 }
 
@@ -314,7 +247,5 @@ enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, s
         if (some == 0)
             return add_known(r, keys, known, *done + wanted, done, err);
     }
-    if (some < wanted)
-        redis_place_keys(r, hashes_from(keys, *done), some);
     return add_batch(r, known, *done + some, done, err) ? ADD_OK : ADD_FAILED;
 }

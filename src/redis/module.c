@@ -16,20 +16,7 @@
 /* Bytes of keys in a command, which the last key may exceed: REDIS_BATCH keys of 1 KiB. */
 enum { BATCH_BYTES = 1 << 20 };
 
-static struct redis *redis_of(struct store *s)
-{
-    return (struct redis *)(void *)s;
-}
-
 /* ---- The filter on the server. */
-
-bool module_is_meant(const struct redis *r)
-{
-    struct layout_spec spec;
-    struct err ignored;
-    return r->uri.layout != NULL && layout_parse(r->uri.layout, &spec, &ignored) &&
-           spec.kind->layout->reserve != NULL;
-}
 
 static bool says(const struct reply *reply, const char *text)
 {
@@ -52,7 +39,7 @@ static bool refused(const struct redis *r, const struct reply *reply, struct err
 
 static void ask_header(struct redis *r)
 {
-    redis_command(r, r->shard, 3, "BF.SCANDUMP");
+    redis_command(r, &r->shard->bits, 3, "BF.SCANDUMP");
     requests_number(&r->rq, 0);
 }
 
@@ -70,7 +57,7 @@ static const struct reply *chunk_of(const struct reply *reply)
 static bool take_header(const struct redis *r, const struct reply *reply,
                         struct layout_filter *filter, struct err *err)
 {
-    struct layout_spec spec;
+    const struct kind *kind = r->spec.kind;
     struct layout_bits unset[LAYOUT_LAYERS];
     struct err why;
     if (is_missing(reply))
@@ -80,11 +67,10 @@ static bool take_header(const struct redis *r, const struct reply *reply,
         return refused(r, reply, err);
     const struct layout_foreign in = {
         .name = {"", ""}, .data = {(const uint8_t *)header->text}, .len = {header->n}};
-    if (!layout_parse(r->uri.layout, &spec, &why) ||
-        !spec.kind->layout->read(&spec, &in, filter, unset, &why))
+    if (!kind->layout->read(&r->spec, &in, filter, unset, &why))
         return redis_unfit(r, err, why.text);
     for (unsigned i = 0; i < filter->n_layers; i++)
-        if (!spec.kind->check(&filter->layer[i], &why))
+        if (!kind->check(&filter->layer[i], &why))
             return redis_unfit(r, err, why.text);
     return true;
 }
@@ -119,13 +105,6 @@ static void adopt(struct redis *r, const struct layout_filter *filter)
     h->file_len = h->layers[0].kind->layout->file_len(filter);
     h->counters.keys_added = filter->n_added;
     r->latest = *filter;
-}
-
-static void describe(const struct store *s, struct facts *facts)
-{
-    const struct redis *r = (const struct redis *)(const void *)s;
-    *facts = (struct facts){
-        .layers = {&r->header, r->data}, .counters = r->header.counters, .n_shards = 1};
 }
 
 /* ---- Asking and adding. */
@@ -164,7 +143,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end
                       uint64_t *present, struct err *err)
 {
     requests_clear(&r->rq);
-    redis_command(r, r->shard, 2 + count, "BF.MEXISTS");
+    redis_command(r, &r->shard->bits, 2 + count, "BF.MEXISTS");
     put_keys(r, keys, at, end, NULL);
     ask_header(r);
     if (!redis_run(r, CLUSTER_REPEAT, err))
@@ -186,31 +165,25 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end
     return true;
 }
 
-static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)
+bool module_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err)
 {
-    struct redis *r = redis_of(s);
     bool ok = true;
-    memset(present, 0, (n + 63) / 64 * sizeof *present);
-    pthread_mutex_lock(&r->lock);
     for (size_t at = 0, end, count; ok && at < n; at = end) {
         end = batch_end(keys, at, n, NULL, &count);
         ok = ask_batch(r, keys, at, end, count, present, err);
     }
-    pthread_mutex_unlock(&r->lock);
     return ok;
 }
 
-static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
+bool module_check_options(const struct redis *r, struct err *err)
 {
-    struct redis *r = redis_of(s);
-    r->options = *options;
-    if (options->rotate)
-        return fail(err, "'%s' has no generations, so it cannot be rotated", s->name);
-    if (options->max_fpr > 0)
+    if (r->options.rotate)
+        return fail(err, "'%s' has no generations, so it cannot be rotated", r->store.name);
+    if (r->options.max_fpr > 0)
         return fail(err,
                     "--max-fpr cannot be used with '%s': the Bloom module keeps to the rate "
                     "that it was told when the filter was made",
-                    s->name);
+                    r->store.name);
     return true;
 }
 
@@ -256,15 +229,6 @@ static enum add_result take_added(struct redis *r, const struct reply *reply, ui
     return ADD_OK;
 }
 
-/* Counts new keys, at the mean of the FPR before and after they were added. */
-static void count_new(struct redis *r, uint64_t n_new, double fpr_before)
-{
-    struct add_state *state = &r->store.state;
-    double fpr = (fpr_before + fpr_now(&r->header)) / 2;
-    state->n_new += n_new;
-    state->dropped += fpr < 1 ? (double)n_new * fpr / (1 - fpr) : 0;
-}
-
 /* Can `now` be a later state of the filter `then`, after n_new keys were added? */
 static bool is_same(const struct layout_filter *then, uint64_t n_new,
                     const struct layout_filter *now)
@@ -289,8 +253,8 @@ static bool follow(struct redis *r, const struct reply *reply, uint64_t n_new, s
     return true;
 }
 
-static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
-                                 size_t *done, struct err *err)
+enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err)
 {
     size_t count, end = batch_end(keys, *done, n, known, &count);
     uint64_t n_new = 0;
@@ -300,7 +264,7 @@ static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *
         return ADD_OK;
     }
     requests_clear(&r->rq);
-    redis_command(r, r->shard, 4 + count, "BF.INSERT");
+    redis_command(r, &r->shard->bits, 4 + count, "BF.INSERT");
     requests_word(&r->rq, "NOCREATE");
     requests_word(&r->rq, "ITEMS");
     put_keys(r, keys, *done, end, known);
@@ -315,38 +279,16 @@ static enum add_result add_batch(struct redis *r, struct hashes keys, uint64_t *
         result = ADD_FAILED;
     if (result == ADD_OK && !follow(r, r->replies[1], n_new, err))
         result = ADD_FAILED;
-    count_new(r, n_new, fpr);
+    /* At the mean of the FPR before and after they were added. */
+    redis_count_new(r, n_new, (fpr + fpr_now(&r->header)) / 2);
     return result;
 }
 
-static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
-                           size_t *done, struct err *err)
+bool module_check(struct redis *r, struct err *err)
 {
-    struct redis *r = redis_of(s);
-    enum add_result result = ADD_OK;
-    *done = 0;
-    s->state.warning[0] = '\0';
-    pthread_mutex_lock(&r->lock);
-    while (result == ADD_OK && *done < n)
-        result = add_batch(r, keys, known, n, done, err);
-    r->gone = result == ADD_FAILED;
-    pthread_mutex_unlock(&r->lock);
-    return result;
-}
-
-/* Looks whether all keys are still there, unless adding them has failed. */
-static bool add_end(struct store *s, bool sync, struct err *err)
-{
-    struct redis *r = redis_of(s);
-    (void)sync;
-    if (r->gone)
-        return true;
-    pthread_mutex_lock(&r->lock);
     requests_clear(&r->rq);
     ask_header(r);
-    bool ok = redis_run(r, CLUSTER_REPEAT, err) && follow(r, r->replies[0], 0, err);
-    pthread_mutex_unlock(&r->lock);
-    return ok;
+    return redis_run(r, CLUSTER_REPEAT, err) && follow(r, r->replies[0], 0, err);
 }
 
 /* ---- All bits. */
@@ -371,14 +313,12 @@ static bool take_layers(const struct header *h, const struct layout_bits *bits, 
     return true;
 }
 
-static bool take_census(struct store *s, unsigned threads, struct census *layer, struct census *all,
-                        struct err *err)
+bool module_census(struct redis *r, unsigned threads, struct census *layer, struct census *all,
+                   struct err *err)
 {
-    struct redis *r = redis_of(s);
     struct layout_filter filter;
     struct layout_bits bits[LAYOUT_LAYERS] = {0};
     uint8_t *data[FORMAT_MAX_LAYERS] = {0};
-    pthread_mutex_lock(&r->lock);
     bool ok = module_pull(r, &filter, bits, err);
     if (ok) {
         adopt(r, &filter);
@@ -394,27 +334,10 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
         r->header.layers[i].fpr_closed = layer[i].fpr;
     free_layers(data, FORMAT_MAX_LAYERS);
     free(bits[0].owned);
-    pthread_mutex_unlock(&r->lock);
     return ok;
 }
 
 /* ---- Opening and making. */
-
-static void close_store(struct store *s)
-{
-    redis_close(redis_of(s));
-}
-
-/* No sync: the server has all keys for which it has replied. */
-static const struct store_ops ops = {
-    .describe = describe,
-    .query = query,
-    .census = take_census,
-    .add_begin = add_begin,
-    .add = add,
-    .add_end = add_end,
-    .close = close_store,
-};
 
 static bool is_one_key(const struct redis *r, struct err *err)
 {
@@ -425,8 +348,6 @@ bool module_open(struct redis *r, struct err *err)
 {
     struct layout_filter filter;
     bool there;
-    r->store.ops = &ops;
-    r->store.wants_bytes = true;
     if (!is_one_key(r, err) || !module_look(r, &filter, &there, err))
         return false;
     if (!there)
@@ -450,7 +371,7 @@ bool module_create(struct redis *r, const struct layout_filter *filter, bool *ma
     filter->layer[0].kind->layout->reserve(filter, &error, &capacity, &expansion);
     snprintf(text, sizeof text, "%.17g", error);
     requests_clear(&r->rq);
-    redis_command(r, r->shard, expansion != 0 ? 6 : 5, "BF.RESERVE");
+    redis_command(r, &r->shard->bits, expansion != 0 ? 6 : 5, "BF.RESERVE");
     requests_word(&r->rq, text);
     requests_number(&r->rq, capacity);
     requests_word(&r->rq, expansion != 0 ? "EXPANSION" : "NONSCALING");
@@ -475,7 +396,7 @@ static bool read_bits(struct redis *r, uint64_t at, uint8_t *out, uint64_t room,
                       struct err *err)
 {
     requests_clear(&r->rq);
-    redis_command(r, r->shard, 3, "BF.SCANDUMP");
+    redis_command(r, &r->shard->bits, 3, "BF.SCANDUMP");
     requests_number(&r->rq, 1 + at);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
@@ -508,18 +429,16 @@ static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_
 static bool read_whole(struct redis *r, const uint8_t *header, size_t header_len,
                        struct layout_filter *filter, struct layout_bits *bits, struct err *err)
 {
-    struct layout_spec spec;
+    const struct layout *layout = r->spec.kind->layout;
     struct err why;
-    uint64_t len = filter->layer[0].kind->layout->file_len(filter) - header_len;
+    uint64_t len = layout->file_len(filter) - header_len;
     uint8_t *data = len <= SIZE_MAX ? malloc((size_t)len) : NULL;
     if (data == NULL)
         return fail(err, "out of memory");
     const struct layout_foreign in = {
         .name = {"", ""}, .data = {header, data}, .len = {header_len, len}};
     bool ok = read_all(r, filter, data, len, err) &&
-              ((layout_parse(r->uri.layout, &spec, &why) &&
-                spec.kind->layout->read(&spec, &in, filter, bits, &why)) ||
-               redis_unfit(r, err, why.text));
+              (layout->read(&r->spec, &in, filter, bits, &why) || redis_unfit(r, err, why.text));
     if (ok)
         bits[0].owned = data;
     else
@@ -548,9 +467,6 @@ bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bi
 
 /* ---- Push: a whole filter to the server. */
 
-/* The most pieces that are sent together. A piece is what layout->write passes in one call. */
-enum { PIECES = 64 };
-
 struct push {
     struct redis *r;
     struct temporary temporary;
@@ -559,13 +475,11 @@ struct push {
     size_t header_len;
     bool begun;  /* the header has been sent */
     uint64_t at; /* bytes of bits that layout->write has passed so far */
-    size_t n_pieces;
-    struct reply *replies[PIECES + 1];
 };
 
 static void load_chunk(struct push *p, uint64_t iterator, const uint8_t *data, size_t len)
 {
-    temporary_command(&p->temporary, 4, "BF.LOADCHUNK");
+    redis_command(p->r, &p->temporary.key, 4, "BF.LOADCHUNK");
     requests_number(&p->r->rq, iterator);
     requests_bytes(&p->r->rq, data, len);
 }
@@ -576,21 +490,22 @@ static bool take_loaded(const struct redis *r, const struct reply *reply, struct
     return reply->type == REPLY_STATUS || refused(r, reply, err);
 }
 
-/* Sends what has been queued. Bits do not make a key, so it has an expiry already. */
+/* Sends the pieces that layout->write has passed since the last time. Bits do not make a key, so it
+ * has an expiry already. */
 static bool send(struct push *p, struct err *err)
 {
     struct redis *r = p->r;
+    size_t n = r->rq.n;
+    uint64_t expires;
     if (sig_caught())
         return fail(err, "interrupted");
-    temporary_command(&p->temporary, 3, "PEXPIRE");
+    redis_command(r, &p->temporary.key, 3, "PEXPIRE");
     requests_number(&r->rq, TEMPORARY_MS);
-    bool ok = cluster_run(r->cluster, &r->rq, CLUSTER_REPEAT, p->replies, err);
-    for (size_t i = 0; ok && i < p->n_pieces; i++)
-        ok = take_loaded(r, p->replies[i], err);
-    ok = ok && (p->replies[p->n_pieces]->type == REPLY_INTEGER ||
-                redis_refused(r, p->replies[p->n_pieces], err));
+    bool ok = redis_run(r, CLUSTER_REPEAT, err);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = take_loaded(r, r->replies[i], err);
+    ok = ok && redis_number(r, r->replies[n], &expires, err);
     requests_clear(&r->rq);
-    p->n_pieces = 0;
     return ok;
 }
 
@@ -598,20 +513,17 @@ static bool send(struct push *p, struct err *err)
 static bool check_layout(const struct push *p, struct err *err)
 {
     const struct redis *r = p->r;
-    struct layout_spec spec;
     struct layout_filter filter;
     struct layout_bits unset[LAYOUT_LAYERS];
     const struct layout_foreign own = {
         .name = {"", ""}, .data = {p->header}, .len = {p->header_len}};
     struct err why;
-    if (r->uri.layout == NULL)
+    if (r->spec.kind == NULL)
         return true;
-    if (!layout_parse(r->uri.layout, &spec, &why))
-        return redis_unfit(r, err, why.text);
-    if (spec.kind != p->kind)
+    if (r->spec.kind != p->kind)
         return fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
                     r->store.name, p->kind->name);
-    return spec.kind->layout->read(&spec, &own, &filter, unset, &why) ||
+    return p->kind->layout->read(&r->spec, &own, &filter, unset, &why) ||
            fail(err, "cannot use '%.1000s': of the filter to be pushed, %s", r->store.name,
                 why.text);
 }
@@ -624,9 +536,8 @@ static bool begin(struct push *p, struct err *err)
         return false;
     temporary_begin(&p->temporary);
     load_chunk(p, 1, p->header, p->header_len);
-    const struct requests *rq = &p->r->rq;
-    bool ok = temporary_end(&p->temporary, CLUSTER_ONCE, err) &&
-              take_loaded(p->r, &p->r->replies[rq->n - 1]->elements[0], err);
+    const struct reply *loaded = temporary_end(&p->temporary, CLUSTER_ONCE, err);
+    bool ok = loaded != NULL && take_loaded(p->r, loaded, err);
     requests_clear(&p->r->rq);
     return ok;
 }
@@ -654,14 +565,14 @@ static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, s
     if (bytes_zero(data, len))
         return true;
     load_chunk(p, 1 + p->at, data, len);
-    return ++p->n_pieces < PIECES || send(p, err);
+    return p->r->rq.n < REDIS_COMMANDS - 1 || send(p, err);
 }
 
 /* An existing key, which will be replaced, must be a filter of the module. */
 static bool check_there(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
-    redis_command(r, r->shard, 3, "BF.SCANDUMP");
+    redis_command(r, &r->shard->bits, 3, "BF.SCANDUMP");
     requests_number(&r->rq, 0);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
@@ -674,12 +585,14 @@ static bool push(struct push *p, const struct layout_filter *filter, const uint8
 {
     struct redis *r = p->r;
     const struct layout_sink sink = {.write = take_piece, .ctx = p, .name = r->store.name};
-    uint64_t until;
-    if (!check_there(r, err) || !temporary_name(&p->temporary, r, r->shard, err))
+    const struct redis_key *key = &r->shard->bits;
+    uint64_t life = expire * 1000;
+    if (!check_there(r, err) || !temporary_name(&p->temporary, r, key, err))
         return false;
-    if (p->kind->layout->write(filter, data, &sink, err) && (p->n_pieces == 0 || send(p, err)) &&
-        temporary_life(r, r->shard, expire, &until, err) &&
-        temporary_rename(&p->temporary, r->shard, until, err))
+    requests_clear(&r->rq);
+    if (p->kind->layout->write(filter, data, &sink, err) && (r->rq.n == 0 || send(p, err)) &&
+        (life != 0 || redis_life(r, key, &life, err)) &&
+        temporary_rename(&p->temporary, key, life, err))
         return true;
     temporary_drop(&p->temporary);
     return false;

@@ -22,9 +22,6 @@
 #include "redis/place.h"
 #include "redis/redis.h"
 
-/* Does the address name a layout of the module? */
-bool module_is_meant(const struct redis *r);
-
 /* Opens the filter. */
 bool module_open(struct redis *r, struct err *err);
 
@@ -36,6 +33,16 @@ bool module_create(struct redis *r, const struct layout_filter *filter, bool *ma
 /* Reads the header of the filter. *there: the key exists; if it does not, *filter is not set. The
  * reply is r->replies[0]. */
 bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err);
+
+/* The calls of a store, for such a filter; r->lock is held. module_add adds some of the keys
+ * [*done, n); module_check is for the end. */
+bool module_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err);
+bool module_census(struct redis *r, unsigned threads, struct census *layer, struct census *all,
+                   struct err *err);
+bool module_check_options(const struct redis *r, struct err *err);
+enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
+                           size_t *done, struct err *err);
+bool module_check(struct redis *r, struct err *err);
 
 /* As redis_pull and redis_push; data[i] is layer i. */
 bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,

@@ -14,12 +14,17 @@
 
 /* ---- The configuration of a filter. */
 
-char *config_key(const struct layout_redis *layout, const struct shard *s, size_t *len)
+bool redis_name_configs(struct redis *r, const struct layout_redis *layout, struct err *err)
 {
-    char *key = malloc(s->key_len + LAYOUT_CONFIG_KEY);
-    if (key != NULL)
-        *len = layout->config_key(s->key, s->key_len, key);
-    return key;
+    for (unsigned i = 0; layout->fields != NULL && i < r->n_shards; i++) {
+        struct shard *s = &r->shard[i];
+        if (s->config.name == NULL)
+            s->config.name = malloc(s->bits.len + LAYOUT_CONFIG_KEY);
+        if (s->config.name == NULL)
+            return fail(err, "out of memory");
+        s->config.len = layout->config_key(s->bits.name, s->bits.len, s->config.name);
+    }
+    return true;
 }
 
 /* The fields, as words of a command. */
@@ -38,15 +43,14 @@ static void take_fact(void *ctx, const char *name, const char *value)
     requests_word(words->rq, value);
 }
 
-void config_write(struct requests *rq, const struct layout_filter *filter, const char *key,
-                  size_t key_len)
+void redis_write_config(struct redis *r, const struct layout_filter *filter,
+                        const struct redis_key *key)
 {
     const struct layout *layout = filter->layer[0].kind->layout;
     struct words words = {0};
     layout->facts(filter, take_fact, &words);
-    requests_begin(rq, 2 + words.n, "HSET");
-    requests_key(rq, key, key_len);
-    words.rq = rq;
+    redis_command(r, key, 2 + words.n, "HSET");
+    words.rq = &r->rq;
     layout->facts(filter, take_fact, &words);
 }
 
@@ -58,19 +62,6 @@ bool redis_refused(const struct redis *r, const struct reply *reply, struct err 
     return redis_unfit(r, err, reply_reason(reply, reason));
 }
 
-bool redis_lengths(struct redis *r, struct err *err)
-{
-    requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++)
-        redis_command(r, &r->shard[i], 2, "STRLEN");
-    if (!redis_run(r, CLUSTER_REPEAT, err))
-        return false;
-    for (unsigned i = 0; i < r->n_shards; i++)
-        if (!redis_length(r, &r->shard[i], r->replies[i], err))
-            return false;
-    return true;
-}
-
 bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out, struct err *err)
 {
     if (reply->type != REPLY_INTEGER || reply->integer < 0)
@@ -79,24 +70,39 @@ bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *ou
     return true;
 }
 
-bool redis_length(struct redis *r, struct shard *s, const struct reply *reply, struct err *err)
+void redis_ask_lengths(struct redis *r)
 {
-    uint64_t len = 0;
-    if (!redis_number(r, reply, &len, err))
-        return false;
-    if (len < s->len)
-        return fail(err,
-                    "cannot go on with '%.1000s': the bitmap was deleted or replaced by a "
-                    "shorter one",
-                    r->store.name);
-    s->len = len;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        redis_command(r, &r->shard[i].bits, 2, "STRLEN");
+}
+
+bool redis_take_lengths(struct redis *r, struct reply *const *replies, struct err *err)
+{
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        uint64_t len = 0;
+        if (!redis_number(r, replies[i], &len, err))
+            return false;
+        if (len < r->shard[i].len)
+            return fail(err,
+                        "cannot go on with '%.1000s': the bitmap was deleted or replaced by a "
+                        "shorter one",
+                        r->store.name);
+        r->shard[i].len = len;
+    }
     return true;
 }
 
-void redis_command(struct redis *r, const struct shard *s, size_t words, const char *command)
+bool redis_lengths(struct redis *r, struct err *err)
+{
+    requests_clear(&r->rq);
+    redis_ask_lengths(r);
+    return redis_run(r, CLUSTER_REPEAT, err) && redis_take_lengths(r, r->replies, err);
+}
+
+void redis_command(struct redis *r, const struct redis_key *key, size_t words, const char *command)
 {
     requests_begin(&r->rq, words, command);
-    requests_key(&r->rq, s->key, s->key_len);
+    requests_key(&r->rq, key->name, key->len);
 }
 
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
@@ -110,41 +116,38 @@ bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
            (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
 }
 
-/* The reply to EXEC, which is the last of n; or the first reply that is missing or an error. */
-static const struct reply *result_of(struct reply *const *replies, size_t n)
+void redis_multi(struct redis *r, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (replies[i] == NULL || replies[i]->type == REPLY_ERROR)
-            return replies[i];
-    return replies[n - 1];
+    requests_clear(&r->rq);
+    requests_block(&r->rq, n + 2);
+    requests_begin(&r->rq, 1, "MULTI");
 }
 
-/* The first error among the elements of an array; NULL: none. */
-static const struct reply *error_in(const struct reply *array)
+const struct reply *redis_exec(struct redis *r, enum cluster_repeat repeat, struct err *err)
 {
-    for (size_t i = 0; i < array->n; i++)
-        if (array->elements[i].type == REPLY_ERROR)
-            return &array->elements[i];
-    return NULL;
+    requests_begin(&r->rq, 1, "EXEC");
+    return redis_run(r, repeat, err) ? redis_block_result(r, 0, r->rq.n, err) : NULL;
 }
 
-bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t elements,
-                        const struct reply **array, struct err *err)
+const struct reply *redis_block_result(const struct redis *r, size_t at, size_t n, struct err *err)
 {
-    const struct reply *result = result_of(r->replies + at, n);
+    /* The reply to EXEC is the last one; an error before it, or in it, gives the reason. */
+    const struct reply *result = r->replies[at];
+    for (size_t i = 1; i < n && result != NULL && result->type != REPLY_ERROR; i++)
+        result = r->replies[at + i];
     if (result == NULL)
-        return false; /* cluster_run has said why */
-    if (result->type != REPLY_ARRAY || result->n != elements)
-        return redis_refused(r, result, err);
-    const struct reply *error = error_in(result);
-    *array = result;
-    return error == NULL || redis_refused(r, error, err);
+        return NULL; /* cluster_run has said why */
+    bool done = result->type == REPLY_ARRAY && result->n == n - 2;
+    const struct reply *refusal = done ? NULL : result;
+    for (size_t i = 0; refusal == NULL && i < n - 2; i++)
+        if (result->elements[i].type == REPLY_ERROR)
+            refusal = &result->elements[i];
+    if (refusal != NULL)
+        redis_refused(r, refusal, err);
+    return refusal == NULL ? result->elements : NULL;
 }
 
 /* ---- Shards. */
-
-/* Room for replies, beside one for each shard, until the number of positions is known. */
-enum { FIRST_REPLIES = 8 };
 
 /* ":{", five digits, "}", NUL */
 enum { SHARD_SUFFIX = 9 };
@@ -153,13 +156,13 @@ enum { SHARD_SUFFIX = 9 };
 static bool name_shard(const struct redis *r, unsigned i, struct shard *s)
 {
     const struct uri *uri = &r->uri;
-    s->key = malloc(uri->key_len + SHARD_SUFFIX);
-    if (s->key == NULL)
+    s->bits.name = malloc(uri->key_len + SHARD_SUFFIX);
+    if (s->bits.name == NULL)
         return false;
-    memcpy(s->key, uri->key, uri->key_len);
-    s->key_len = uri->key_len;
+    memcpy(s->bits.name, uri->key, uri->key_len);
+    s->bits.len = uri->key_len;
     if (r->n_shards > 1)
-        s->key_len += (size_t)snprintf(s->key + uri->key_len, SHARD_SUFFIX, ":{%u}", i);
+        s->bits.len += (size_t)snprintf(s->bits.name + uri->key_len, SHARD_SUFFIX, ":{%u}", i);
     return true;
 }
 
@@ -171,7 +174,7 @@ static bool name_shards(struct redis *r, struct err *err)
                            "a key with a brace cannot have shards: all of them would be in "
                            "one slot");
     r->shard = calloc(r->n_shards, sizeof *r->shard);
-    r->replies = calloc(FIRST_REPLIES + (size_t)r->n_shards, sizeof *r->replies);
+    r->replies = calloc(REDIS_COMMANDS + (size_t)r->n_shards, sizeof *r->replies);
     bool ok = r->shard != NULL && r->replies != NULL;
     for (unsigned i = 0; ok && i < r->n_shards; i++)
         ok = name_shard(r, i, &r->shard[i]);
@@ -190,16 +193,8 @@ void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
 {
     const struct layer *layer = redis_layer(r);
     layer->kind->layout->positions(layer, keys, n, r->positions);
-    for (size_t u = 0; u < r->n_used; u++)
-        r->shard[r->used[u]].in_batch = false;
-    r->n_used = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned s = shard_of(r, keys, i);
-        r->shard_of[i] = (uint16_t)s;
-        if (!r->shard[s].in_batch)
-            r->used[r->n_used++] = (uint16_t)s;
-        r->shard[s].in_batch = true;
-    }
+    for (size_t i = 0; i < n; i++)
+        r->shard_of[i] = (uint16_t)shard_of(r, keys, i);
 }
 
 /* ---- All bits. */
@@ -208,30 +203,34 @@ bool redis_count(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
     for (unsigned i = 0; i < r->n_shards; i++)
-        redis_command(r, &r->shard[i], 2, "BITCOUNT");
+        redis_command(r, &r->shard[i].bits, 2, "BITCOUNT");
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct shard *s = &r->shard[i];
         if (!redis_number(r, r->replies[i], &s->counted, err))
             return false;
+        if (s->counted < s->set)
+            return redis_lost(r, err);
         s->set = s->counted;
     }
     return true;
 }
 
-double redis_shard_fpr(const struct redis *r, const struct shard *s)
+void redis_count_new(struct redis *r, uint64_t n_new, double fpr)
 {
-    struct census census;
-    redis_layer(r)->kind->layout->census_of(redis_layer(r), s->set, &census);
-    return census.fpr;
+    r->store.state.n_new += n_new;
+    r->store.state.dropped += fpr < 1 ? (double)n_new * fpr / (1 - fpr) : 0;
 }
 
 double redis_fpr(const struct redis *r)
 {
     double sum = 0;
-    for (unsigned i = 0; i < r->n_shards; i++)
-        sum += redis_shard_fpr(r, &r->shard[i]);
+    for (unsigned i = 0; i < r->n_shards; i++) {
+        struct census census;
+        redis_layer(r)->kind->layout->census_of(redis_layer(r), r->shard[i].set, &census);
+        sum += census.fpr;
+    }
     return sum / r->n_shards;
 }
 
@@ -239,7 +238,7 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
                       struct err *err)
 {
     requests_clear(&r->rq);
-    redis_command(r, s, 4, "GETRANGE");
+    redis_command(r, &s->bits, 4, "GETRANGE");
     requests_number(&r->rq, at);
     requests_number(&r->rq, at + n - 1);
     if (!redis_run(r, CLUSTER_REPEAT, err))
@@ -255,52 +254,59 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
 
 /* ---- Layout and size. */
 
-bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err)
+bool redis_is_bitmap(struct redis *r, struct err *err)
 {
-    struct err why;
-    if (r->uri.layout == NULL)
+    if (r->spec.kind == NULL)
         return redis_unfit(r, err,
                            "it does not say what the filter is: give ?layout=SPEC, with SPEC "
                            "gozero:bits=M, redisson, redisbloom or php, as the program that made "
                            "it; for a filter of your own, ?layout=redisson and --create");
-    if (!layout_parse(r->uri.layout, spec, &why))
-        return redis_unfit(r, err, why.text);
-    return spec->kind->layout->redis != NULL ||
-           redis_unfit(r, err, "filters of this layout are no bitmaps in Redis");
+    const struct layout_redis *redis = r->spec.kind->layout->redis;
+    if (redis == NULL)
+        return redis_unfit(r, err, "filters of this layout are no bitmaps in Redis");
+    return redis_name_configs(r, redis, err);
+}
+
+bool redis_filter(const struct layout_spec *spec, struct layout_filter *filter, struct err *why)
+{
+    static const uint8_t nothing[1];
+    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
+    struct layout_bits bits[LAYOUT_LAYERS] = {0};
+    *filter = (struct layout_filter){0};
+    return spec->kind->layout->read(spec, &empty, filter, bits, why);
 }
 
 /* The most commands that are sent for each shard beside a batch of keys, or without one. */
-enum { BESIDE_KEYS = 3 };
+enum { BESIDE_KEYS = 2 };
 
 static bool get_room(struct redis *r, struct err *err)
 {
     assert(r->n_shards > 0 && r->k > 0);
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
-    size_t used = r->batch < r->n_shards ? r->batch : r->n_shards;
     free(r->replies);
     r->replies = calloc(r->batch + BESIDE_KEYS * (size_t)r->n_shards, sizeof *r->replies);
     r->positions = calloc(r->batch * r->k, sizeof *r->positions);
     r->shard_of = calloc(r->batch, sizeof *r->shard_of);
-    r->used = calloc(used, sizeof *r->used);
     r->witnesses = calloc((size_t)r->n_shards * r->k, sizeof *r->witnesses);
     for (unsigned i = 0; r->witnesses != NULL && i < r->n_shards; i++)
         r->shard[i].witness = r->witnesses + (size_t)i * r->k;
     return (r->witnesses != NULL && r->replies != NULL && r->positions != NULL &&
-            r->shard_of != NULL && r->used != NULL) ||
+            r->shard_of != NULL) ||
            fail(err, "out of memory");
 }
 
-bool redis_config_command(struct redis *r, const struct layout_redis *redis, const struct shard *s,
-                          const char *command, struct err *err)
+bool redis_life(struct redis *r, const struct redis_key *key, uint64_t *life, struct err *err)
 {
-    size_t len;
-    char *key = config_key(redis, s, &len);
-    if (key == NULL)
-        return fail(err, "out of memory");
-    requests_begin(&r->rq, 2, command);
-    requests_key(&r->rq, key, len);
-    free(key);
+    requests_clear(&r->rq);
+    redis_command(r, key, 2, "PTTL");
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    const struct reply *left = r->replies[0];
+    if (left->type != REPLY_INTEGER)
+        return redis_refused(r, left, err);
+    /* -1: it never expires; -2: it does not exist. Less than a millisecond is not for ever. */
+    *life = left->integer > 0 ? (uint64_t)left->integer : left->integer == 0;
     return true;
 }
 
@@ -324,13 +330,8 @@ bool redis_ask_config(struct redis *r, const struct shard *s, const struct layou
     *any = false;
     while (layout->fields[n] != NULL)
         value[n++] = NULL;
-    char *key = malloc(s->key_len + LAYOUT_CONFIG_KEY);
-    if (key == NULL)
-        return fail(err, "out of memory");
     requests_clear(&r->rq);
-    requests_begin(&r->rq, 2 + n, "HMGET");
-    requests_key(&r->rq, key, layout->config_key(s->key, s->key_len, key));
-    free(key);
+    redis_command(r, &s->config, 2 + n, "HMGET");
     for (size_t i = 0; i < n; i++)
         requests_word(&r->rq, layout->fields[i]);
     if (!redis_run(r, CLUSTER_REPEAT, err))
@@ -347,11 +348,12 @@ bool redis_ask_config(struct redis *r, const struct shard *s, const struct layou
     return true;
 }
 
-/* Completes spec[*last] from the configurations of all shards, which must agree. For each shard,
- * one of the two specs is made from the other, and *last is changed to it. */
-static bool configure(struct redis *r, const struct layout_redis *redis, struct layout_spec spec[2],
-                      unsigned *last, struct err *err)
+/* Completes the spec of the address from the configurations of all shards, which must agree. For
+ * each shard, one of two specs is made from *last, which is changed to it. */
+static bool configure(struct redis *r, struct layout_spec spec[2], const struct layout_spec **last,
+                      struct err *err)
 {
+    const struct layout_redis *redis = r->spec.kind->layout->redis;
     const char *value[LAYOUT_PARAMS];
     r->configured = false;
     for (unsigned i = 0; redis->fields != NULL && i < r->n_shards; i++) {
@@ -364,58 +366,13 @@ static bool configure(struct redis *r, const struct layout_redis *redis, struct 
                                "some of its shards have a configuration, and some have "
                                "none");
         r->configured = any;
-        if (any && !redis->configure(&spec[*last], value, &spec[!*last], &why))
+        struct layout_spec *next = *last == &spec[0] ? &spec[1] : &spec[0];
+        if (any && !redis->configure(*last, value, next, &why))
             return redis_unfit(r, err, why.text);
         if (any)
-            *last = !*last;
+            *last = next;
     }
     return true;
-}
-
-/* If there is a configuration, the bitmap may be missing until the first key is added. */
-static bool check_there(struct redis *r, struct err *err)
-{
-    bool any = false;
-    if (r->configured)
-        return true;
-    requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++)
-        redis_command(r, &r->shard[i], 2, "EXISTS");
-    if (!redis_run(r, CLUSTER_REPEAT, err))
-        return false;
-    for (unsigned i = 0; i < r->n_shards; i++) {
-        uint64_t exists;
-        if (!redis_number(r, r->replies[i], &exists, err))
-            return false;
-        any |= exists != 0;
-    }
-    return any || redis_absent(r, err);
-}
-
-bool redis_settle(struct redis *r, struct err *err)
-{
-    struct layout_spec spec[2];
-    unsigned last = 0;
-    struct layout_filter filter = {0};
-    struct layout_bits bits[LAYOUT_LAYERS] = {0};
-    /* layout->read is given a filter without bits. */
-    static const uint8_t nothing[1];
-    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
-    const struct key_rule rule = {0};
-    struct err why;
-    if (!redis_spec(r, &spec[0], err))
-        return false;
-    const struct layout *layout = spec[0].kind->layout;
-    if (!configure(r, layout->redis, spec, &last, err) || !check_there(r, err))
-        return false;
-    if (!layout->read(&spec[last], &empty, &filter, bits, &why) ||
-        !filter.layer[0].kind->check(&filter.layer[0], &why))
-        return redis_unfit(r, err, why.text);
-    header_begin_foreign(&r->header, &filter, &rule, true);
-    struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
-    r->m = shape.m;
-    r->k = shape.k;
-    return get_room(r, err);
 }
 
 /* A bitmap ends with the last byte in which a bit was set. So one that is much too short is of
@@ -427,7 +384,7 @@ static bool check_size(struct redis *r, const struct shard *s, struct err *err)
     if (r->configured || redis_layer(r)->kind->layout->sparse)
         return true;
     requests_clear(&r->rq);
-    redis_command(r, s, 2, "BITCOUNT");
+    redis_command(r, &s->bits, 2, "BITCOUNT");
     return redis_run(r, CLUSTER_REPEAT, err) && redis_number(r, r->replies[0], &set, err) &&
            (classic_check_size(r->m, set, 8 * s->len, &why) || redis_unfit(r, err, why.text));
 }
@@ -454,28 +411,41 @@ static bool check_end(struct redis *r, const struct shard *s, struct err *err)
            redis_unfit(r, err, "bits are set beyond the last: the filter is larger");
 }
 
-bool redis_check(struct redis *r, struct err *err)
+/* Has the server, since 6.0, the command that asks for bits? */
+static bool check_server(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++) {
-        redis_command(r, &r->shard[i], 2, "STRLEN");
-        redis_command(r, &r->shard[i], 2, "BITFIELD_RO");
-    }
-    if (!redis_run(r, CLUSTER_REPEAT, err))
+    redis_command(r, &r->shard->bits, 2, "BITFIELD_RO");
+    return redis_run(r, CLUSTER_REPEAT, err) &&
+           (r->replies[0]->type == REPLY_ARRAY || redis_refused(r, r->replies[0], err));
+}
+
+bool redis_settle(struct redis *r, struct err *err)
+{
+    struct layout_spec told[2];
+    const struct layout_spec *spec = &r->spec;
+    struct layout_filter filter;
+    const struct key_rule rule = {0};
+    struct err why;
+    uint64_t len = 0;
+    if (!redis_is_bitmap(r, err) || !configure(r, told, &spec, err) || !redis_lengths(r, err))
         return false;
-    r->header.file_len = 0;
-    for (unsigned i = 0; i < r->n_shards; i++) {
-        struct reply *const *reply = r->replies + 2 * (size_t)i;
-        if (!redis_length(r, &r->shard[i], reply[0], err))
-            return false;
-        if (reply[1]->type != REPLY_ARRAY)
-            return redis_refused(r, reply[1], err);
-        r->header.file_len += r->shard[i].len;
-    }
     for (unsigned i = 0; i < r->n_shards; i++)
-        if (!check_end(r, &r->shard[i], err))
-            return false;
-    return true;
+        len += r->shard[i].len;
+    /* If there is a configuration, the bitmap may be missing until the first key is added. */
+    if (len == 0 && !r->configured)
+        return redis_absent(r, err);
+    if (!redis_filter(spec, &filter, &why) || !filter.layer[0].kind->check(&filter.layer[0], &why))
+        return redis_unfit(r, err, why.text);
+    header_begin_foreign(&r->header, &filter, &rule, true);
+    r->header.file_len = len;
+    struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
+    r->m = shape.m;
+    r->k = shape.k;
+    bool ok = get_room(r, err) && check_server(r, err);
+    for (unsigned i = 0; ok && i < r->n_shards; i++)
+        ok = check_end(r, &r->shard[i], err);
+    return ok;
 }
 
 /* ---- Connecting. */
@@ -489,14 +459,20 @@ struct redis *redis_connect(const char *name, const struct open_options *options
         fail(err, "out of memory");
         return NULL;
     }
+    struct err why;
     r->store.name = name;
+    r->store.ops = &redis_ops;
     r->store.header = &r->header;
     if (!uri_parse(name, &r->uri, err)) {
         free(r);
         return NULL;
     }
     pthread_mutex_init(&r->lock, NULL);
-    if (name_shards(r, err) && password_read(o->password_file, &r->password, err)) {
+    bool ok = (r->uri.layout == NULL || layout_parse(r->uri.layout, &r->spec, &why) ||
+               redis_unfit(r, err, why.text)) &&
+              name_shards(r, err);
+    r->store.wants_bytes = r->n_shards > 1 || redis_is_module(r);
+    if (ok && password_read(o->password_file, &r->password, err)) {
         const struct cluster_options cluster = {.conn = {.password = r->password,
                                                          .connect_ms = CONN_CONNECT_MS,
                                                          .reply_ms = CONN_REPLY_MS},
@@ -515,15 +491,16 @@ void redis_close(struct redis *r)
 {
     cluster_close(r->cluster);
     password_free(r->password);
-    for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++)
-        free(r->shard[i].key);
+    for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++) {
+        free(r->shard[i].bits.name);
+        free(r->shard[i].config.name);
+    }
     free(r->shard);
     uri_free(&r->uri);
     requests_free(&r->rq);
     free(r->replies);
     free(r->positions);
     free(r->shard_of);
-    free(r->used);
     free(r->witnesses);
     free(r->creation);
     pthread_mutex_destroy(&r->lock);

@@ -3,7 +3,7 @@
  * files of this folder send.
  *
  *     struct redis *r = redis_connect(name, options, &err);   // whether or not the filter exists
- *     redis_settle(r, &err) && redis_check(r, &err)          // for a filter that exists
+ *     redis_settle(r, &err)                                  // for a filter that exists
  *
  * A filter is one bitmap or several shards. Each shard is a separate filter of the same layout and
  * size. Shard number i has the keys whose CRC-32 modulo the number of shards is i.
@@ -27,17 +27,22 @@ enum {
      * is no faster, and with a slow input its first keys wait longer. */
     REDIS_BATCH = 1024,
     REDIS_BATCH_BITS = 1 << 14,
+    /* The most commands at once before redis_settle, beside one for each shard. */
+    REDIS_COMMANDS = 65,
+};
+
+struct redis_key {
+    char *name; /* not a string: any byte may be NUL */
+    size_t len;
 };
 
 struct shard {
-    char *key;
-    size_t key_len;
-    uint64_t len;          /* bytes of the bitmap, at least; it only grows */
-    uint64_t set, counted; /* bits that are set: about now; at the last count */
-    double fpr;            /* at the beginning of the current batch */
-    bool in_batch;
-    /* The k positions of the first key that was added in this run. If it is missing later, another
-     * client has deleted or replaced the bitmap. */
+    struct redis_key bits;
+    struct redis_key config; /* of its configuration; see redis_name_configs */
+    uint64_t len;            /* bytes of the bitmap, at least; it only grows */
+    uint64_t set, counted;   /* bits that are set: at least, now; at the last count */
+    /* The k positions of the first key that was added in this run. If it is missing at the end,
+     * another client has deleted or replaced the bitmap. */
     uint64_t *witness;
     bool has_witness;
     bool missing; /* redis_prepare found neither bitmap nor configuration */
@@ -46,7 +51,8 @@ struct shard {
 struct redis {
     struct store store;
     struct uri uri;
-    char *password; /* NULL: none */
+    struct layout_spec spec; /* of the address; kind NULL: it has none */
+    char *password;          /* NULL: none */
     struct cluster *cluster;
     struct shard *shard;
     unsigned n_shards;
@@ -67,41 +73,47 @@ struct redis {
     size_t batch;        /* keys */
     uint64_t *positions; /* of a batch */
     uint16_t *shard_of;  /* of its keys */
-    uint16_t *used;      /* the shards of its keys */
     uint64_t *witnesses; /* of all shards */
-    size_t n_used;
     struct add_options options;
     bool warned; /* that the filter is fuller than it was made for */
     bool gone;   /* the last keys could not be added, whatever the reason */
 };
 
-/* Connects; checks only the address. redis_close ends it. */
+/* Connects; checks only the address. Then r->store can take keys after redis_settle or module_open.
+ * redis_close ends it. */
 struct redis *redis_connect(const char *name, const struct open_options *options, struct err *err);
 void redis_close(struct redis *r);
 
-/* Makes r->store a store of bitmaps, which can take keys after redis_settle and redis_check. */
-void redis_store(struct redis *r);
+/* The calls of a store in Redis. */
+extern const struct store_ops redis_ops;
 
 /* store_make. */
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err);
 
 /* Determines layout and size of the filter, from the address and the configuration, and allocates
- * room for batches. Fails if the filter does not exist. */
+ * room for batches. Fails if the filter does not exist, or if its bitmaps are of another type or
+ * size. */
 bool redis_settle(struct redis *r, struct err *err);
 
-/* Has the bitmap the right type and length? */
-bool redis_check(struct redis *r, struct err *err);
+/* Fails if the address names no layout whose bits are a string in Redis. */
+bool redis_is_bitmap(struct redis *r, struct err *err);
 
-/* Parses the layout in the address. Fails if its bits are not a string in Redis. */
-bool redis_spec(const struct redis *r, struct layout_spec *spec, struct err *err);
+/* Does the address name a layout of the Bloom module (module.h)? */
+static inline bool redis_is_module(const struct redis *r)
+{
+    return r->spec.kind != NULL && r->spec.kind->layout->reserve != NULL;
+}
+
+/* Describes the filter of a spec that states all of its parameters. */
+bool redis_filter(const struct layout_spec *spec, struct layout_filter *filter, struct err *why);
 
 static inline const struct layer *redis_layer(const struct redis *r)
 {
     return &r->header.layers[0];
 }
 
-/* Begins a command on a shard's key, of `words` words, including the command and the key. */
-void redis_command(struct redis *r, const struct shard *s, size_t words, const char *command);
+/* Begins a command on a key, of `words` words, including the command and the key. */
+void redis_command(struct redis *r, const struct redis_key *key, size_t words, const char *command);
 
 /* Runs the commands of r->rq into r->replies. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
@@ -110,11 +122,14 @@ bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
  * was done; others may follow it. */
 bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
-/* Takes the reply to EXEC, an array of `elements` elements, of a block of n commands whose replies
- * begin at r->replies[at]. Fails if the block was not executed, or if a command in it was refused.
- * If there is no reply, *err is unchanged. */
-bool redis_block_result(const struct redis *r, size_t at, size_t n, size_t elements,
-                        const struct reply **array, struct err *err);
+/* Begins MULTI ... EXEC with n commands between them; ends and runs it. Returns the n replies, or
+ * NULL: it was not executed, or a command in it was refused. */
+void redis_multi(struct redis *r, size_t n);
+const struct reply *redis_exec(struct redis *r, enum cluster_repeat repeat, struct err *err);
+
+/* The same for a block of n commands among others, whose replies begin at r->replies[at]. If there
+ * is no reply to EXEC, *err is unchanged. */
+const struct reply *redis_block_result(const struct redis *r, size_t at, size_t n, struct err *err);
 
 /* Fails; `why` tells why the address cannot be used. */
 static inline bool redis_unfit(const struct redis *r, struct err *err, const char *why)
@@ -132,8 +147,10 @@ bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *ou
 /* Asks for the lengths of all bitmaps. */
 bool redis_lengths(struct redis *r, struct err *err);
 
-/* Takes the reply to STRLEN. Fails if the bitmap has become shorter. */
-bool redis_length(struct redis *r, struct shard *s, const struct reply *reply, struct err *err);
+/* The same as part of other commands: appends STRLEN for each shard; takes the replies. Fails if a
+ * bitmap has become shorter. */
+void redis_ask_lengths(struct redis *r);
+bool redis_take_lengths(struct redis *r, struct reply *const *replies, struct err *err);
 
 /* Bytes [at, at + n) of a shard's bitmap, zero where it has none. n is REDIS_CHUNK at most. */
 bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_t n, uint8_t *out,
@@ -144,9 +161,8 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
                       const char **value, bool *any, struct err *err);
 
-/* Appends a command, such as EXISTS, on the key of a shard's configuration. */
-bool redis_config_command(struct redis *r, const struct layout_redis *redis, const struct shard *s,
-                          const char *command, struct err *err);
+/* How long a key still lives, in milliseconds; 0: for ever, or there is no such key. */
+bool redis_life(struct redis *r, const struct redis_key *key, uint64_t *life, struct err *err);
 
 /* Fails because there is no such key. */
 bool redis_absent(const struct redis *r, struct err *err);
@@ -154,29 +170,29 @@ bool redis_absent(const struct redis *r, struct err *err);
 /* Fails because keys that the server has acknowledged are missing. */
 bool redis_lost(const struct redis *r, struct err *err);
 
-/* Counts the bits that are set in each shard. */
+/* Counts the bits that are set in each shard. Fails if bits that this process has set are missing.
+ */
 bool redis_count(struct redis *r, struct err *err);
 
-/* The FPR of a shard, from the bits set in it. */
-double redis_shard_fpr(const struct redis *r, const struct shard *s);
+/* Counts new keys that were added at this FPR. */
+void redis_count_new(struct redis *r, uint64_t n_new, double fpr);
 
 /* The FPR of the filter, from the bits set in each shard: the mean of the shards, since an absent
  * key is equally likely to belong to any of them. */
 double redis_fpr(const struct redis *r);
 
-/* Finds positions and shards of keys [0, n), a batch at most: sets r->positions, r->shard_of and
- * r->used. */
+/* Finds positions and shards of keys [0, n), a batch at most: sets r->positions and r->shard_of. */
 void redis_place_keys(struct redis *r, struct hashes keys, size_t n);
 
 /* ---- The Redis hash beside a bitmap, in which some libraries store the configuration of the
  * filter (layout_redis.fields). */
 
-/* The key of a shard's configuration, for free(); NULL: no memory. */
-char *config_key(const struct layout_redis *layout, const struct shard *s, size_t *len);
+/* Sets config of each shard, if the layout has configurations. */
+bool redis_name_configs(struct redis *r, const struct layout_redis *layout, struct err *err);
 
 /* Appends the command that writes a filter's configuration to that key. */
-void config_write(struct requests *rq, const struct layout_filter *filter, const char *key,
-                  size_t key_len);
+void redis_write_config(struct redis *r, const struct layout_filter *filter,
+                        const struct redis_key *key);
 
 /* ---- Queries and adds keys by commands for each key, in pipelined batches (live.c). */
 
@@ -192,7 +208,8 @@ bool live_share_life(struct redis *r, struct err *err);
 enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
                          size_t *done, struct err *err);
 
-/* Is the filter still the one to which keys were added? Fails if keys of this run are missing. */
+/* At the end: is the filter still the one to which keys were added? Fails if keys of this run are
+ * missing. */
 bool live_check(struct redis *r, struct err *err);
 
 #endif

@@ -33,7 +33,8 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
     struct redis *r = redis_of(s);
     memset(present, 0, (n + 63) / 64 * sizeof *present);
     pthread_mutex_lock(&r->lock);
-    bool ok = live_ask(r, keys, n, present, err);
+    bool ok = redis_is_module(r) ? module_ask(r, keys, n, present, err)
+                                 : live_ask(r, keys, n, present, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
 }
@@ -129,7 +130,8 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
 {
     struct redis *r = redis_of(s);
     pthread_mutex_lock(&r->lock);
-    bool ok = take_all(r, threads, layer, all, err);
+    bool ok = redis_is_module(r) ? module_census(r, threads, layer, all, err)
+                                 : take_all(r, threads, layer, all, err);
     pthread_mutex_unlock(&r->lock);
     return ok;
 }
@@ -142,6 +144,8 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
     const struct layers layers = {&r->header, r->data};
     r->options = *options;
     r->warned = false;
+    if (redis_is_module(r))
+        return module_check_options(r, err);
     return writer_check(layers, s->name, options, err) && live_share_life(r, err) &&
            redis_count(r, err);
 }
@@ -171,8 +175,9 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
     s->state.warning[0] = '\0';
     pthread_mutex_lock(&r->lock);
     while (result == ADD_OK && *done < n) {
-        result = live_add(r, keys, known, n, done, err);
-        if (result == ADD_OK && !warn(r, err))
+        result = redis_is_module(r) ? module_add(r, keys, known, n, done, err)
+                                    : live_add(r, keys, known, n, done, err);
+        if (result == ADD_OK && !redis_is_module(r) && !warn(r, err))
             result = ADD_FAILED;
     }
     r->gone = result == ADD_FAILED;
@@ -186,7 +191,7 @@ static bool add_end(struct store *s, bool sync, struct err *err)
     struct redis *r = redis_of(s);
     (void)sync;
     pthread_mutex_lock(&r->lock);
-    bool ok = r->gone || live_check(r, err);
+    bool ok = r->gone || (redis_is_module(r) ? module_check(r, err) : live_check(r, err));
     pthread_mutex_unlock(&r->lock);
     return ok;
 }
@@ -198,7 +203,7 @@ static void close_store(struct store *s)
     redis_close(redis_of(s));
 }
 
-static const struct store_ops ops = {
+const struct store_ops redis_ops = {
     .describe = describe,
     .query = query,
     .census = take_census,
@@ -209,12 +214,6 @@ static const struct store_ops ops = {
     .close = close_store,
 };
 
-void redis_store(struct redis *r)
-{
-    r->store.ops = &ops;
-    r->store.wants_bytes = r->n_shards > 1;
-}
-
 struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err)
 {
@@ -222,8 +221,7 @@ struct store *redis_open(const char *name, enum store_mode mode, const struct op
     (void)mode;
     if (r == NULL)
         return NULL;
-    redis_store(r);
-    if (module_is_meant(r) ? module_open(r, err) : redis_settle(r, err) && redis_check(r, err))
+    if (redis_is_module(r) ? module_open(r, err) : redis_settle(r, err))
         return &r->store;
     redis_close(r);
     return NULL;

@@ -15,7 +15,7 @@
 static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
                  struct err *err)
 {
-    if (module_is_meant(r))
+    if (redis_is_module(r))
         return module_pull(r, filter, bits, err);
     uint64_t len = r->shard->len;
     if (r->n_shards > 1)
@@ -64,20 +64,14 @@ static bool check_layout(const struct push *p, struct err *err)
 {
     const struct redis *r = p->r;
     const struct layer *own = &p->filter->layer[0];
-    struct layout_spec spec;
     struct layout_filter told;
-    struct layout_bits bits[LAYOUT_LAYERS] = {0};
-    static const uint8_t nothing[1];
-    const struct layout_foreign empty = {.name = {""}, .data = {nothing}};
     char text[LAYOUT_TEXT];
     struct err why;
-    if (r->uri.layout == NULL)
+    if (r->spec.kind == NULL)
         return true;
-    if (!layout_parse(r->uri.layout, &spec, &why))
-        return fail(err, "cannot use '%.1000s': %s", r->store.name, why.text);
-    bool same = spec.kind == own->kind;
+    bool same = r->spec.kind == own->kind;
     /* Only parameters that the address states must match. */
-    if (same && p->layout->read(&spec, &empty, &told, bits, &why))
+    if (same && redis_filter(&r->spec, &told, &why))
         same = memcmp(told.layer[0].geometry, own->geometry, sizeof own->geometry) == 0 &&
                told.seed == p->filter->seed && told.encoding == p->filter->encoding;
     layout_show(p->filter, text, sizeof text);
@@ -87,13 +81,8 @@ static bool check_layout(const struct push *p, struct err *err)
 
 static bool write_config(struct push *p, struct err *err)
 {
-    size_t len;
-    char *key = config_key(p->layout->redis, p->r->shard, &len);
-    if (key == NULL)
-        return fail(err, "out of memory");
     requests_clear(&p->r->rq);
-    config_write(&p->r->rq, p->filter, key, len);
-    free(key);
+    redis_write_config(p->r, p->filter, &p->r->shard->config);
     return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 
@@ -120,11 +109,9 @@ static bool check_config(struct push *p, struct err *err)
 /* An existing key, which will be replaced or united, must be a bitmap that is not longer. */
 static bool check_there(struct push *p, struct err *err)
 {
-    uint64_t len = 0, bytes = p->layout->file_len(p->filter);
-    requests_clear(&p->r->rq);
-    redis_command(p->r, p->r->shard, 2, "STRLEN");
-    if (!redis_run(p->r, CLUSTER_REPEAT, err) || !redis_number(p->r, p->r->replies[0], &len, err))
+    if (!redis_lengths(p->r, err))
         return false;
+    uint64_t len = p->r->shard->len, bytes = p->layout->file_len(p->filter);
     p->there = len > 0;
     return len <= bytes || fail(err,
                                 "cannot use '%.1000s': what is there is a string of %" PRIu64
@@ -141,50 +128,42 @@ static uint64_t length_to_write(const struct push *p)
     return trimmed > 0 ? trimmed : 1;
 }
 
-/* Determines when the filter expires. Bitmap and configuration have one life: if there is only a
- * configuration, this decides. */
-static bool find_life(struct push *p, uint64_t *until, struct err *err)
+/* Determines how long the filter lives, in milliseconds; 0: for ever. Bitmap and configuration have
+ * one life: if there is only a configuration, this decides. */
+static bool find_life(struct push *p, uint64_t *life, struct err *err)
 {
-    struct shard config = {0};
-    if (!p->configured || p->there || p->options->expire != 0)
-        return temporary_life(p->r, p->r->shard, p->options->expire, until, err);
-    config.key = config_key(p->layout->redis, p->r->shard, &config.key_len);
-    bool ok = (config.key != NULL || fail(err, "out of memory")) &&
-              temporary_life(p->r, &config, 0, until, err);
-    free(config.key);
-    return ok;
+    const struct shard *s = p->r->shard;
+    *life = p->options->expire * 1000;
+    return *life != 0 ||
+           redis_life(p->r, p->configured && !p->there ? &s->config : &s->bits, life, err);
 }
 
-static bool expire_config(struct push *p, uint64_t until, struct err *err)
+static bool expire_config(struct push *p, uint64_t life, struct err *err)
 {
-    size_t len;
-    char *key = config_key(p->layout->redis, p->r->shard, &len);
-    if (key == NULL)
-        return fail(err, "out of memory");
     requests_clear(&p->r->rq);
-    requests_begin(&p->r->rq, 3, "PEXPIREAT");
-    requests_key(&p->r->rq, key, len);
-    requests_number(&p->r->rq, until);
-    free(key);
+    redis_command(p->r, &p->r->shard->config, 3, "PEXPIRE");
+    requests_number(&p->r->rq, life);
     return redis_do(p->r, CLUSTER_REPEAT, err);
 }
 
 static bool push(struct push *p, struct err *err)
 {
-    uint64_t until;
+    uint64_t life;
+    const struct redis_key *key = &p->r->shard->bits;
     bool has_config = p->layout->redis->fields != NULL;
-    if (!check_layout(p, err) || !check_there(p, err) || !check_config(p, err) ||
-        !temporary_name(&p->temporary, p->r, p->r->shard, err))
+    if (!redis_name_configs(p->r, p->layout->redis, err) || !check_layout(p, err) ||
+        !check_there(p, err) || !check_config(p, err) ||
+        !temporary_name(&p->temporary, p->r, key, err))
         return false;
     const struct layout_bits bits = {
         .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
     /* The configuration goes first: without a bitmap it is an empty filter, but a bitmap without a
      * configuration is not a filter. */
-    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &until, err) &&
+    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &life, err) &&
         (!has_config || p->configured || write_config(p, err)) &&
-        (p->options->merge ? temporary_unite(&p->temporary, p->r->shard, until, err)
-                           : temporary_rename(&p->temporary, p->r->shard, until, err)) &&
-        (!has_config || until == 0 || expire_config(p, until, err)))
+        (p->options->merge ? temporary_unite(&p->temporary, key, life, err)
+                           : temporary_rename(&p->temporary, key, life, err)) &&
+        (!has_config || life == 0 || expire_config(p, life, err)))
         return true;
     temporary_drop(&p->temporary);
     return false;

@@ -240,10 +240,6 @@ class Server:
         {b"-": self.denied.add, b"+": self.denied.discard}[change[:1]](change[1:].decode().lower())
         return Status("OK")
 
-    def do_time(self):
-        now = time.time()
-        return [b"%d" % now, b"%d" % (now % 1 * 1000000)]
-
     def do_client(self, what, *_):
         """CLIENT LIST, a line each; CLIENT KILL of all."""
         if what.upper() == b"LIST":
@@ -292,14 +288,11 @@ class Server:
             self.ends[other] = end
         return Status("OK")
 
-    def do_pexpireat(self, key, ms):
+    def do_pexpire(self, key, ms):
         if self.get(key) is None:
             return 0
-        self.ends[key] = int(ms) / 1000
+        self.ends[key] = time.time() + int(ms) / 1000
         return 1
-
-    def do_pexpire(self, key, ms):
-        return self.do_pexpireat(key, time.time() * 1000 + int(ms))
 
     def do_expire(self, key, seconds):
         return self.do_pexpire(key, int(seconds) * 1000)
