@@ -17,17 +17,11 @@
 #include "file/header.h"
 #include "write/make.h"
 
-struct result_options {
-    const char *out; /* NULL: not given */
-    bool force, json, reproducible, verbose;
-    double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with `force`, any */
-    unsigned threads;
-};
-
 struct merge {
-    bool intersect, max, distinct, subtract, except;
-    struct result_options result;
+    bool intersect, max, distinct, subtract, except, verbose;
+    double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with --force, any */
     struct make make;
+    struct combine combine; /* of counted sets */
 };
 
 static const struct opt merge_opts[] = {
@@ -46,41 +40,29 @@ static const struct opt merge_opts[] = {
 };
 
 static const struct opt result_opts[] = {
-    {'o', "output", "OUT", "the file to make", TEXT(struct result_options, out)},
+    {'o', "output", "OUT", "the file to make", TEXT(struct merge, make.out)},
     {0, "max-fpr", "P",
      "accept a current false-positive rate of up to P (default: the sum of the inputs' design "
      "rates)",
-     FPR(struct result_options, max_fpr)},
+     FPR(struct merge, max_fpr)},
     {0, "force", NULL, "replace an existing OUT, and accept any false-positive rate",
-     FLAG(struct result_options, force)},
+     FLAG(struct merge, make.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct result_options, reproducible), .env = "SOURCE_DATE_EPOCH"},
+     FLAG(struct merge, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "verbose", NULL, "report on stderr what was made, and its false-positive rate",
-     FLAG(struct result_options, verbose)},
-    {0, "json", NULL, "print a summary as JSON", FLAG(struct result_options, json)},
+     FLAG(struct merge, verbose)},
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct merge, make.prints)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct result_options, threads)},
+     THREADS(struct merge, make.threads)},
     {0},
 };
 
 static const struct opt_group groups[] = {
-    {"Keys", merge_opts, 0, NULL},
-    {"The file that is made", result_opts, offsetof(struct merge, result), NULL},
-    {0}};
+    {"Keys", merge_opts, 0, NULL}, {"The file that is made", result_opts, 0, NULL}, {0}};
 
-/* ---- Counted sets: they are combined to one (write/combine.h). combining_run reports a failure
- * itself. */
+/* ---- Counted sets: they are combined to one (write/combine.h). */
 
-struct combining {
-    enum counts_op op;
-    struct make *make; /* its inputs are combined */
-    const struct result_options *result;
-    /* The rest is private. */
-    struct combine combine;
-};
-
-/* Are all inputs counted sets? Is any? */
-static bool combining_all(const struct make *m)
+static bool all_count(const struct make *m)
 {
     bool all = true;
     for (unsigned i = 0; i < m->n_in; i++)
@@ -88,7 +70,7 @@ static bool combining_all(const struct make *m)
     return all;
 }
 
-static bool combining_any(const struct make *m)
+static bool any_counts(const struct make *m)
 {
     bool any = false;
     for (unsigned i = 0; i < m->n_in; i++)
@@ -102,28 +84,27 @@ static unsigned fingerprint_width(const struct layer *layer)
     return layer->kind->counts->bits(layer);
 }
 
-static unsigned result_bits(const struct combining *c)
+static unsigned result_bits(const struct combine *made)
 {
-    return fingerprint_width(&c->combine.header.layers[0]);
+    return fingerprint_width(&made->header.layers[0]);
 }
 
-/* The highest rate that the result may have, unless `force` is set. */
-static double combining_limit(const struct make *m, const struct result_options *result)
+/* The highest rate that the result may have, unless --force is given. */
+static double highest_fpr(const struct merge *m)
 {
     double sum = 0;
-    for (unsigned i = 0; i < m->n_in; i++)
-        sum += m->in[i].header.fpr_design;
-    return result->max_fpr > 0 ? result->max_fpr : MAKE_FPR_SLACK * sum;
+    for (unsigned i = 0; i < m->make.n_in; i++)
+        sum += m->make.in[i].header.fpr_design;
+    return m->max_fpr > 0 ? m->max_fpr : MAKE_FPR_SLACK * sum;
 }
 
 /* May the result be made, with its current rate `fpr`? Reports if not. `least`: no lower rate is
  * possible. */
-static bool combining_accepts(const struct make *m, const struct result_options *result, double fpr,
-                              bool least)
+static bool accept_fpr(const struct merge *m, double fpr, bool least)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
-    double limit = combining_limit(m, result);
-    if (fpr <= limit || (result->max_fpr == 0 && (result->force || least)))
+    double limit = highest_fpr(m);
+    if (fpr <= limit || (m->max_fpr == 0 && (m->make.replace || least)))
         return true;
     say_error("the result would have a current false-positive rate of %s, above %s; make the "
               "filters with --like one whose --capacity is for the keys of all, or one filter with "
@@ -132,29 +113,28 @@ static bool combining_accepts(const struct make *m, const struct result_options 
     return false;
 }
 
-static void note_bits(const struct combining *c)
+static void note_bits(const struct merge *m)
 {
-    const struct combine *made = &c->combine;
+    const struct combine *made = &m->combine;
     unsigned widest = 0;
     for (unsigned i = 1; i < made->n; i++)
         if (fingerprint_width(made->layer[i]) > fingerprint_width(made->layer[widest]))
             widest = i;
     unsigned most = fingerprint_width(made->layer[widest]);
-    if (most > result_bits(c))
+    if (most > result_bits(made))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
-                 c->make->in[widest].path, most, c->result->out, result_bits(c));
+                 m->make.in[widest].path, most, m->make.out, result_bits(made));
 }
 
-static bool subtracts(const struct combining *c)
+static bool takes_away(const struct merge *m)
 {
-    return c->op == COUNTS_SUBTRACT || c->op == COUNTS_EXCEPT;
+    return m->subtract || m->except;
 }
 
 /* Only counts: combines inputs `from` to n. */
-static bool look_at_pair(const struct combining *c, enum counts_op op, unsigned from,
+static bool look_at_pair(const struct combine *done, enum counts_op op, unsigned from,
                          struct counts_seen *seen)
 {
-    const struct combine *done = &c->combine;
     struct err ignored;
     return done->layer[0]->kind->counts->combine(op, done->layer + from, done->data + from,
                                                  done->n - from, NULL, done->threads, seen,
@@ -177,14 +157,15 @@ static double used_by(double keys, double cells)
  * that no other has, the part 1 - q is left by --except, and tells how many there were. --subtract
  * removes fewer of them: those whose count is higher stay. Needs two more passes over the inputs.
  */
-static double lost(const struct combining *c)
+static double lost(const struct merge *m)
 {
     struct counts_seen others, kept;
-    const struct combine *made = &c->combine;
-    double cells = ldexp(1, (int)result_bits(c));
-    if (!subtracts(c) || result_bits(c) == 64)
+    const struct combine *made = &m->combine;
+    double cells = ldexp(1, (int)result_bits(made));
+    if (!takes_away(m) || result_bits(made) == 64)
         return 0;
-    if (!look_at_pair(c, COUNTS_DISTINCT, 1, &others) || !look_at_pair(c, COUNTS_EXCEPT, 0, &kept))
+    if (!look_at_pair(made, COUNTS_DISTINCT, 1, &others) ||
+        !look_at_pair(made, COUNTS_EXCEPT, 0, &kept))
         return NAN;
     unsigned others_bits = combine_bits(made->layer + 1, made->n - 1);
     double q =
@@ -195,15 +176,15 @@ static double lost(const struct combining *c)
 /* Fewer lost keys are not reported. */
 static const double FEWEST_LOST = 0.01;
 
-static bool bounds_only(const struct combining *c)
+static bool bounds_only(const struct combine *made)
 {
-    return (c->combine.header.compat & COMPAT_INTERSECTED) != 0;
+    return (made->header.compat & COMPAT_INTERSECTED) != 0;
 }
 
-static void note_counted(const struct combining *c, const struct census *census)
+static void note_counted(const struct merge *m, const struct census *census)
 {
     char fpr[NUM_TEXT], n[NUM_TEXT] = "";
-    bool bound = bounds_only(c), unknown = bound && isinf(census->n_high);
+    bool bound = bounds_only(&m->combine), unknown = bound && isinf(census->n_high);
     const char *about = unknown              ? "an unknown number of"
                         : bound              ? "at most "
                         : census->n_at_least ? "at least "
@@ -211,90 +192,98 @@ static void note_counted(const struct combining *c, const struct census *census)
                                              : "about ";
     if (!unknown)
         num_show_count(n, bound ? census->n_high : census->n);
-    say_note("'%s': current false-positive rate %s, %s%s keys, sum of counts %s%llu",
-             c->result->out, num_show_fpr(fpr, census->fpr), about, n, bound ? "at most " : "",
-             (unsigned long long)c->combine.seen.total_made);
+    say_note("'%s': current false-positive rate %s, %s%s keys, sum of counts %s%llu", m->make.out,
+             num_show_fpr(fpr, census->fpr), about, n, bound ? "at most " : "",
+             (unsigned long long)m->combine.seen.total_made);
 }
 
-static void report_counted(const struct combining *c)
+static void report_counted(const struct merge *m)
 {
     char n[NUM_TEXT];
     struct census census;
-    const struct counts_seen *seen = &c->combine.seen;
-    double gone = lost(c);
-    combine_census(&c->combine, &census);
-    note_bits(c);
+    const struct combine *made = &m->combine;
+    double gone = lost(m);
+    combine_census(made, &census);
+    note_bits(m);
     if (gone >= FEWEST_LOST)
         say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
-                    c->op == COUNTS_SUBTRACT ? "up to" : "about", num_show_count(n, gone),
-                    c->make->in[0].path);
-    if (c->result->verbose)
-        note_counted(c, &census);
-    if (!c->result->json)
+                    m->subtract ? "up to" : "about", num_show_count(n, gone), m->make.in[0].path);
+    if (m->verbose)
+        note_counted(m, &census);
+    if (!m->make.prints)
         return;
     struct report r = {0};
-    report_made(&r, c->result->out, &c->combine.header, census.fpr,
-                bounds_only(c) ? NAN : census.n);
-    if (bounds_only(c) || census.n_at_least) {
-        report_number(&r, NULL, "n_low", FORM_KEYS, ESTIMATED, bounds_only(c) ? 0 : census.n_low);
+    bool bound = bounds_only(made);
+    report_made(&r, m->make.out, &made->header, census.fpr, bound ? NAN : census.n);
+    if (bound || census.n_at_least) {
+        report_number(&r, NULL, "n_low", FORM_KEYS, ESTIMATED, bound ? 0 : census.n_low);
         report_number(&r, NULL, "n_high", FORM_KEYS, ESTIMATED, census.n_high);
     }
-    report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, seen->total_made);
-    report_uint(&r, NULL, "fingerprint_bits", FORM_COUNT, EXACT, result_bits(c));
-    if (subtracts(c)) {
+    report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, made->seen.total_made);
+    report_uint(&r, NULL, "fingerprint_bits", FORM_COUNT, EXACT, result_bits(made));
+    if (takes_away(m)) {
         report_number(&r, NULL, "lost_estimate", FORM_KEYS, ESTIMATED, gone);
-        report_flag(&r, NULL, "lost_at_most", EXACT, c->op == COUNTS_SUBTRACT);
+        report_flag(&r, NULL, "lost_at_most", EXACT, m->subtract);
     }
     report_json(&r, stdout);
 }
 
-static bool write_result(struct combining *c, const struct layer **layer, const uint8_t **data,
-                         struct err *err)
+static enum counts_op counts_op_of(const struct merge *m)
 {
-    unsigned n = c->make->n_in;
+    return m->intersect  ? COUNTS_INTERSECT
+           : m->max      ? COUNTS_MAX
+           : m->distinct ? COUNTS_DISTINCT
+           : m->subtract ? COUNTS_SUBTRACT
+           : m->except   ? COUNTS_EXCEPT
+                         : COUNTS_ADD;
+}
+
+static bool write_counted(struct merge *m, const struct layer **layer, const uint8_t **data,
+                          struct err *err)
+{
+    struct make *make = &m->make;
+    unsigned n = make->n_in;
     for (unsigned i = 0; i < n; i++) {
-        layer[i] = &c->make->in[i].header.layers[0];
-        data[i] = c->make->in[i].data[0];
+        layer[i] = &make->in[i].header.layers[0];
+        data[i] = make->in[i].data[0];
     }
-    c->combine = (struct combine){.op = c->op,
+    m->combine = (struct combine){.op = counts_op_of(m),
                                   .layer = layer,
                                   .data = data,
                                   .n = n,
-                                  .keys = &c->make->in[0].header,
-                                  .threads = c->result->threads,
-                                  .reproducible = c->result->reproducible};
-    combine_header(&c->combine);
+                                  .keys = &make->in[0].header,
+                                  .threads = make->threads,
+                                  .reproducible = make->reproducible};
+    combine_header(&m->combine);
     for (unsigned i = 1; i < n; i++)
-        header_join_keys(&c->combine.header, &c->make->in[i].header);
+        header_join_keys(&m->combine.header, &make->in[i].header);
     for (unsigned i = 0; i < n; i++)
-        if (newfile_replaces(&c->make->file, c->make->in[i].fd))
-            combine_keep_batches(&c->combine, &c->make->in[i].header);
-    return combine_write(&c->combine, &c->make->file, c->result->out, err);
+        if (newfile_replaces(&make->file, make->in[i].fd))
+            combine_keep_batches(&m->combine, &make->in[i].header);
+    return combine_write(&m->combine, &make->file, make->out, err);
 }
 
-static bool commit_result(struct combining *c)
+static bool commit_counted(struct merge *m)
 {
     struct err err;
-    c->make->header = c->combine.header;
-    return make_commit(c->make, &err) || say_failure(&err);
+    const struct combine *made = &m->combine;
+    if (!accept_fpr(m, combine_fpr(made), result_bits(made) == 64))
+        return false;
+    m->make.header = made->header;
+    if (!make_commit(&m->make, &err))
+        return say_failure(&err);
+    report_counted(m);
+    return true;
 }
 
-/* Writes and commits the file. With `verbose` or `json`, prints a summary of it. */
-static bool combining_run(struct combining *c)
+static bool merge_counted(struct merge *m)
 {
     struct err err;
-    const struct layer **layer = calloc(c->make->n_in, sizeof *layer);
-    const uint8_t **data = calloc(c->make->n_in, sizeof *data);
-    bool ok = false;
-    if (layer == NULL || data == NULL)
-        say_error("out of memory");
-    else if (!write_result(c, layer, data, &err))
-        say_failure(&err);
-    else if (combining_accepts(c->make, c->result, combine_fpr(&c->combine), result_bits(c) == 64))
-        ok = commit_result(c);
-    if (ok)
-        report_counted(c);
+    const struct layer **layer = calloc(m->make.n_in, sizeof *layer);
+    const uint8_t **data = calloc(m->make.n_in, sizeof *data);
+    bool ok = (layer != NULL && data != NULL) || fail(&err, "out of memory");
+    ok = ok && write_counted(m, layer, data, &err) ? commit_counted(m) : say_failure(&err);
     free(layer);
     free(data);
     return ok;
@@ -339,9 +328,9 @@ static void note_made(const struct make *made)
 static void report_merge(const struct merge *m)
 {
     const struct make *made = &m->make;
-    if (m->result.verbose)
+    if (m->verbose)
         note_made(made);
-    if (!m->result.json)
+    if (!made->prints)
         return;
     struct report r = {0};
     enum report_source source = is_rough_merge(made) ? UNKNOWN : ESTIMATED;
@@ -356,32 +345,14 @@ static void report_merge(const struct merge *m)
 static bool merge_layers(struct merge *m)
 {
     struct err err;
-    if (!make_union(&m->make, m->intersect, combining_limit(&m->make, &m->result), &err))
+    if (!make_union(&m->make, m->intersect, highest_fpr(m), &err))
         return say_failure(&err);
-    if (!combining_accepts(&m->make, &m->result, m->make.fpr, false))
+    if (!accept_fpr(m, m->make.fpr, false))
         return false;
     if (!make_commit(&m->make, &err))
         return say_failure(&err);
     report_merge(m);
     return true;
-}
-
-static bool merge_counted(struct merge *m)
-{
-    struct combining c = {.op = m->intersect  ? COUNTS_INTERSECT
-                                : m->max      ? COUNTS_MAX
-                                : m->distinct ? COUNTS_DISTINCT
-                                : m->subtract ? COUNTS_SUBTRACT
-                                : m->except   ? COUNTS_EXCEPT
-                                              : COUNTS_ADD,
-                          .make = &m->make,
-                          .result = &m->result};
-    return combining_run(&c);
-}
-
-static bool takes_away(const struct merge *m)
-{
-    return m->subtract || m->except;
 }
 
 /* Keys are taken only from counted sets, and only by counted sets. */
@@ -398,11 +369,11 @@ static bool refuse_taking(const struct merge *m)
 
 static bool merge_inputs(struct merge *m)
 {
-    if (combining_all(&m->make))
+    if (all_count(&m->make))
         return merge_counted(m);
     if (takes_away(m))
         return refuse_taking(m);
-    if (combining_any(&m->make)) {
+    if (any_counts(&m->make)) {
         say_error("counted sets cannot be merged with filters of other kinds, which have no "
                   "counts; 'seen create --from' makes such a filter from a counted set");
         return false;
@@ -419,27 +390,20 @@ static bool merge_inputs(struct merge *m)
 static bool merge(struct merge *m, char **paths, unsigned n)
 {
     struct err err;
-    const struct result_options *o = &m->result;
     struct make *made = &m->make;
-    made->out = o->out;
-    made->replace = o->force;
-    made->prints = o->json;
-    made->reproducible = o->reproducible;
-    made->threads = o->threads;
-    const char *done = takes_away(m) ? "subtracted" : "merged";
+    const char *out = made->out, *done = takes_away(m) ? "subtracted" : "merged";
     bool ok =
         warn_inputs(made, make_open(made, paths, n, done, &err)) && make_check_sound(made, &err);
-    if (!ok && n == 1 && !o->force && keyopt_is_filter(o->out) && keyopt_is_filter(paths[0]))
-        fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", o->out, o->out,
-                  paths[0]);
+    if (!ok && n == 1 && !made->replace && keyopt_is_filter(out) && keyopt_is_filter(paths[0]))
+        fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", out, out, paths[0]);
     ok = ok ? merge_inputs(m) : say_failure(&err);
-    warn_attached(&made->file, made->out);
+    warn_attached(&made->file, out);
     return ok;
 }
 
 static int run(int argc, char **argv)
 {
-    struct merge m = {.result.threads = parallel_cpus()};
+    struct merge m = {.make.threads = parallel_cpus()};
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_merge, argc, argv, &m))
         return p.status;
