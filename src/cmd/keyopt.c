@@ -381,10 +381,16 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
     return false;
 }
 
+void keyopt_advise_list(const char *path, struct err *err)
+{
+    if (keyopt_is_list(path))
+        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
+}
+
 void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err)
 {
-    if (!keyopt_advise_order(keyopt, path, err) && keyopt_is_list(path))
-        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
+    if (!keyopt_advise_order(keyopt, path, err))
+        keyopt_advise_list(path, err);
 }
 
 void keyopt_free(struct keyopt *keyopt)

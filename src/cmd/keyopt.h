@@ -75,7 +75,10 @@ bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const 
  * says that FILTER comes first, and returns true. */
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err);
 
-/* The same, or, if FILTER is a list of keys, names the command that makes a filter of it. */
+/* If that FILTER is a list of keys, names the command that makes a filter of it. */
+void keyopt_advise_list(const char *path, struct err *err);
+
+/* Gives the first advice that fits. */
 void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err);
 
 void keyopt_free(struct keyopt *keyopt);

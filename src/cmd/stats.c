@@ -472,8 +472,10 @@ static bool stats_of(struct stats *s, const char *path)
     struct figures f;
     struct err err;
     struct store *store = store_open(path, STORE_READ, &s->open, &err);
-    if (store == NULL)
+    if (store == NULL) {
+        keyopt_advise_list(path, &err);
         return say_failure(&err);
+    }
     bool ok = figures_read(&f, store, &s->keyopt);
     if (ok) {
         if (s->prometheus) {

@@ -8,6 +8,7 @@
 #include "base/say.h"
 #include "base/visible.h"
 #include "cmd/cmd.h"
+#include "cmd/keyopt.h"
 #include "cmd/warn.h"
 #include "file/check.h"
 #include "write/repair.h"
@@ -104,6 +105,8 @@ static bool repair(const struct verify *v, const char *path)
     progress_end();
     if (ok)
         report_repair(&r);
+    else
+        keyopt_advise_list(path, &err);
     return ok || say_failure(&err);
 }
 
@@ -111,8 +114,10 @@ static bool check(const struct verify *v, const char *path)
 {
     struct check c = {.threads = v->threads};
     struct err err;
-    if (!filter_open(&c.file, path, FILTER_READ, &err))
+    if (!filter_open(&c.file, path, FILTER_READ, &err)) {
+        keyopt_advise_list(path, &err);
         return say_failure(&err);
+    }
     progress_begin("checking", v->progress, false);
     bool ok = check_all(&c, &err);
     progress_end();

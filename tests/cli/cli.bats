@@ -583,6 +583,12 @@ END
         refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \
             seen $command list list
     done
+    for command in stats verify 'verify --repair' 'merge -o new f'; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \
+            seen $command list
+    done
+    [ ! -e new ]
 }
 
 @test "the output without -o, or in the place of the input: what is meant" {
