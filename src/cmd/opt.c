@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,23 +25,11 @@ enum {
 
 static const struct opt help_option = {OPT_HELP, "help", NULL, "show this help", OWN};
 
-/* Long options by the names that they had before 1.0.0. They work, with a note. */
-static const char *const old_names[][2] = {
-    {"counts", "show-counts"},
-    {"digested", "input-digests"},
-    {"min-count", "at-least"},
-};
-
-enum { N_OLD_NAMES = sizeof old_names / sizeof *old_names };
-
-/* The running command's options in one array, and the same for getopt, whose state is global too.
- */
+/* The running command's options in one array. */
 static struct {
     const struct opt *opts[MAX_OPTIONS];
     const struct opt_group *group[MAX_OPTIONS];
     int n;
-    struct option longs[MAX_OPTIONS + N_OLD_NAMES + 1];
-    char shorts[2 + 2 * MAX_OPTIONS + 1];
 } table;
 
 static void table_add(const struct opt *opt, const struct opt_group *group)
@@ -61,77 +48,55 @@ static void collect_opts(const struct command *command)
     table_add(&help_option, NULL);
 }
 
-/* getopt's value of an option without a letter, plus its index; of an old name, plus its row */
-enum { LONG_ONLY = 256, OLD_NAME = 512 };
-
 static bool has_name(const char *name, size_t len, const char *word)
 {
     return strlen(word) == len && memcmp(word, name, len) == 0;
 }
 
+static bool begins(const char *word, const char *name, size_t len)
+{
+    return word != NULL && strncmp(word, name, len) == 0;
+}
+
 static const struct opt *find_long(const char *name, size_t len)
 {
+    for (int i = 0; i < table.n; i++) {
+        const struct opt *o = table.opts[i];
+        if ((o->name != NULL && has_name(name, len, o->name)) ||
+            (o->also_name != NULL && has_name(name, len, o->also_name)))
+            return o;
+    }
+    return NULL;
+}
+
+static const struct opt *find_letter(char letter)
+{
     for (int i = 0; i < table.n; i++)
-        if (table.opts[i]->name != NULL && has_name(name, len, table.opts[i]->name))
+        if (table.opts[i]->id == letter || (letter != 0 && table.opts[i]->also == letter))
             return table.opts[i];
     return NULL;
 }
 
-static const struct opt *find_opt(int id)
+/* The option of this long name, or the only one of which a name begins so; NULL: there is none, or
+ * several. */
+static const struct opt *find_given(const char *name, size_t len)
 {
-    if (id >= OLD_NAME)
-        return find_long(old_names[id - OLD_NAME][1], strlen(old_names[id - OLD_NAME][1]));
-    if (id >= LONG_ONLY)
-        return table.opts[id - LONG_ONLY];
-    for (int i = 0; i < table.n; i++)
-        if (table.opts[i]->id == id)
-            return table.opts[i];
-    return NULL;
-}
-
-static const struct opt *original(const struct opt *opt)
-{
-    const struct opt *other = opt->alias != 0 ? find_opt(opt->alias) : NULL;
-    return other != NULL ? other : opt;
+    const struct opt *exact = find_long(name, len), *found = NULL;
+    int n = 0;
+    for (int i = 0; i < table.n; i++) {
+        const struct opt *o = table.opts[i];
+        if (begins(o->name, name, len) || begins(o->also_name, name, len) ||
+            begins(o->old_name, name, len)) {
+            found = o;
+            n++;
+        }
+    }
+    return exact != NULL ? exact : n == 1 ? found : NULL;
 }
 
 static bool has_letter(const struct opt *opt)
 {
     return opt->id > 0 && opt->id <= 255;
-}
-
-static void begin_parsing(struct opt_parser *p, const struct command *command, int argc,
-                          char **argv)
-{
-    *p = (struct opt_parser){.command = command, .argc = argc, .argv = argv, .status = EXIT_ERROR};
-    collect_opts(command);
-
-    /* "-": operands are returned in order, whatever POSIXLY_CORRECT says. ":": a missing argument
-     * is distinguished from an unknown option. */
-    char *letter = table.shorts;
-    *letter++ = '-';
-    *letter++ = ':';
-    int n_long = 0;
-    for (int i = 0; i < table.n; i++) {
-        const struct opt *o = table.opts[i];
-        bool takes = original(o)->arg != NULL;
-        if (has_letter(o)) {
-            *letter++ = (char)o->id;
-            if (takes)
-                *letter++ = ':';
-        }
-        if (o->name != NULL)
-            table.longs[n_long++] =
-                (struct option){o->name, takes, NULL, has_letter(o) ? o->id : LONG_ONLY + i};
-    }
-    *letter = '\0';
-    for (int i = 0; i < (int)N_OLD_NAMES; i++)
-        if (find_opt(OLD_NAME + i) != NULL)
-            table.longs[n_long++] = (struct option){
-                old_names[i][0], find_opt(OLD_NAME + i)->arg != NULL, NULL, OLD_NAME + i};
-    table.longs[n_long] = (struct option){0};
-    opterr = 0;
-    optind = 0; /* restart: also resets glibc's position inside a cluster */
 }
 
 /* The name of an option in messages. One buffer: a message names one option. */
@@ -240,8 +205,7 @@ static const char *hint_for(const struct command *command, const char *option, s
     return own != NULL ? own : find_hint(common_hints, option, len);
 }
 
-/* Reports `given`, a word that begins with "--" and is unknown to getopt. Either no option begins
- * with it, or several do. */
+/* Reports `given`, a word that begins with "--". Either no option begins with it, or several do. */
 static int unknown_long(const struct command *command, const char *given)
 {
     size_t len = strcspn(given, "=");
@@ -275,37 +239,12 @@ static int unknown_long(const struct command *command, const char *given)
     return opt_misuse(command, "unknown option '%.*s'", (int)len, given);
 }
 
-static int unknown_letter(const struct command *command, int letter)
+static int unknown_letter(const struct command *command, char letter)
 {
-    const char option[] = {'-', (char)letter, '\0'};
+    const char option[] = {'-', letter, '\0'};
     const char *hint = hint_for(command, option, 2);
     return opt_misuse(command, "unknown option '%s'%s%s", option, hint != NULL ? ": " : "",
                       hint != NULL ? hint : "");
-}
-
-/* The table tells what is wrong: getopt of the BSDs returns ':' for '--force=x', too. */
-static int report_getopt(const struct opt_parser *p)
-{
-    const struct opt *known = optopt != 0 ? find_opt(optopt) : NULL;
-    if (known != NULL && original(known)->arg != NULL)
-        return opt_misuse(p->command, "option '%s' needs an argument", name_of(original(known)));
-    if (known != NULL)
-        return opt_misuse(p->command, "option '%s' takes no argument", name_of(known));
-    if (optopt != 0)
-        return unknown_letter(p->command, optopt);
-    return unknown_long(p->command, p->argv[optind - 1]);
-}
-
-/* Moves the operands, those already found (gathered at the front) and the rest, to the end of argv.
- */
-static void gather_operands(struct opt_parser *p)
-{
-    while (optind < p->argc)
-        p->argv[1 + p->n_operands++] = p->argv[optind++];
-    p->first = p->argc - p->n_operands;
-    for (int i = 1; i <= p->n_operands; i++)
-        p->address |= !store_is_file(p->argv[i]);
-    memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
 }
 
 /* The option's place in the table. */
@@ -425,23 +364,21 @@ static bool asks_for_all(const struct opt_parser *p)
     return false;
 }
 
-/* An option. p->status is 0 after --help only. */
-static bool take_next(struct opt_parser *p, int got, void *into)
+/* Takes an option; `value` is NULL unless it was given in the same word. `old`: it was given by its
+ * old name. p->status is 0 after --help only. */
+static bool take_given(struct opt_parser *p, const struct opt *opt, char *value, bool old,
+                       void *into)
 {
-    const struct opt *opt = got == '?' || got == ':' ? NULL : find_opt(got);
-    if (opt == NULL)
-        return report_getopt(p) == 0;
-    /* A word that has a hint, such as --count, does not abbreviate another option (--counted). */
-    const char *word = p->argv[optind - 1];
-    if (got >= LONG_ONLY && find_hint(p->command->hints, word, strlen(word)) != NULL)
-        return unknown_long(p->command, word) == 0;
-    if (got >= OLD_NAME)
-        say_note("--%s is called --%s now", old_names[got - OLD_NAME][0], opt->name);
-    opt = original(opt);
     int i = index_of(opt);
     uint64_t bit = (uint64_t)1 << i;
-    p->value = optarg;
     p->name = name_of(opt);
+    if (opt->arg == NULL && value != NULL)
+        return opt_misuse(p->command, "option '%s' takes no argument", p->name) == 0;
+    if (opt->arg != NULL && value == NULL && p->next == p->argc)
+        return opt_misuse(p->command, "option '%s' needs an argument", p->name) == 0;
+    p->value = opt->arg != NULL && value == NULL ? p->argv[p->next++] : value;
+    if (old)
+        say_note("--%s is called --%s now", opt->old_name, opt->name);
     if (opt == &help_option) {
         opt_help(p->command, asks_for_all(p));
         p->status = 0;
@@ -456,6 +393,37 @@ static bool take_next(struct opt_parser *p, int got, void *into)
     return take_opt(p, opt, table.group[i], into);
 }
 
+/* "--name" or "--name=VALUE". */
+static bool take_long(struct opt_parser *p, char *word, void *into)
+{
+    char *name = word + 2;
+    size_t len = strcspn(name, "=");
+    const struct opt *opt = find_given(name, len);
+    /* A word that has a hint, such as --count, does not abbreviate another option (--counted). */
+    bool is_other =
+        opt != NULL && !has_letter(opt) && find_hint(p->command->hints, word, strlen(word)) != NULL;
+    if (opt == NULL || is_other)
+        return unknown_long(p->command, word) == 0;
+    bool old = begins(opt->old_name, name, len) && !begins(opt->name, name, len);
+    return take_given(p, opt, name[len] == '=' ? name + len + 1 : NULL, old, into);
+}
+
+/* "-abc", or "-nVALUE". */
+static bool take_letters(struct opt_parser *p, char *word, void *into)
+{
+    for (char *at = word + 1; *at != '\0'; at++) {
+        const struct opt *opt = find_letter(*at);
+        if (opt == NULL)
+            return unknown_letter(p->command, *at) == 0;
+        char *value = opt->arg != NULL && at[1] != '\0' ? at + 1 : NULL;
+        if (!take_given(p, opt, value, false, into))
+            return false;
+        if (value != NULL)
+            break;
+    }
+    return true;
+}
+
 /* The last operand that is no file yet; NULL: all are there. */
 static const char *missing_operand(const struct opt_parser *p)
 {
@@ -468,7 +436,7 @@ static const char *missing_operand(const struct opt_parser *p)
 static bool check_operands(const struct opt_parser *p)
 {
     const struct command *c = p->command;
-    bool lacks_out = find_opt('o') != NULL && p->out == NULL;
+    bool lacks_out = find_letter('o') != NULL && p->out == NULL;
     bool too_many = c->most > 0 && p->n_operands > c->most;
     const char *missing = missing_operand(p);
     if (c->least > 1 && (p->n_operands < c->least || too_many))
@@ -571,34 +539,39 @@ static bool check_given(const struct opt_parser *p)
     return true;
 }
 
-/* getopt_long of musl ends at "-", which is an operand. */
-static int next_option(const struct opt_parser *p)
+/* Takes the words in order. Operands are gathered at the front of argv, and then moved to its end.
+ */
+static bool take_words(struct opt_parser *p, void *into)
 {
-    int before = optind > 0 ? optind : 1;
-    int got = getopt_long(p->argc, p->argv, table.shorts, table.longs, NULL);
-    if (got != -1 || optind != before || optind >= p->argc || strcmp(p->argv[optind], "-") != 0)
-        return got;
-    optarg = p->argv[optind++];
-    return 1;
+    bool only_operands = false;
+    while (p->next < p->argc) {
+        char *word = p->argv[p->next++];
+        if (only_operands || word[0] != '-' || word[1] == '\0')
+            p->argv[1 + p->n_operands++] = word;
+        else if (strcmp(word, "--") == 0)
+            only_operands = true;
+        else if (!(word[1] == '-' ? take_long : take_letters)(p, word, into))
+            return false;
+    }
+    p->first = p->argc - p->n_operands;
+    for (int i = 1; i <= p->n_operands; i++)
+        p->address |= !store_is_file(p->argv[i]);
+    memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
+    return true;
 }
 
 bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
                void *into)
 {
-    int got;
-    begin_parsing(p, command, argc, argv);
+    *p = (struct opt_parser){
+        .command = command, .argc = argc, .argv = argv, .next = 1, .status = EXIT_ERROR};
+    collect_opts(command);
     for (int i = 0; i < table.n; i++) {
         const char *env = table.opts[i]->env, *value = env != NULL ? getenv(env) : NULL;
         if (value != NULL && *value != '\0')
             take_opt(p, table.opts[i], table.group[i], into);
     }
-    while ((got = next_option(p)) != -1)
-        if (got == 1)
-            p->argv[1 + p->n_operands++] = optarg;
-        else if (!take_next(p, got, into))
-            return false;
-    gather_operands(p);
-    return check_operands(p) && check_given(p);
+    return take_words(p, into) && check_operands(p) && check_given(p);
 }
 
 /* Prints text from column `at` on, filled into lines of HELP_WIDTH; further lines are indented to
@@ -630,29 +603,19 @@ static void put_filled(const char *text, size_t column, size_t at)
     putchar('\n');
 }
 
-/* Is it this option, or another letter or name of it? */
-static bool is_same_opt(const struct opt *o, const struct opt *opt)
-{
-    return o == opt || (o->alias != 0 && o->alias == opt->id);
-}
-
 /* "  -0, -z, --null, --null-data": all letters and names of an option. */
 static size_t compose_names(char *out, size_t size, const struct opt *opt)
 {
     size_t n = (size_t)snprintf(out, size, "  ");
-    const char *comma = "";
-    for (int i = 0; i < table.n; i++)
-        if (is_same_opt(table.opts[i], opt) && has_letter(table.opts[i])) {
-            n += (size_t)snprintf(out + n, size - n, "%s-%c", comma, table.opts[i]->id);
-            comma = ", ";
-        }
-    if (*comma == '\0')
-        comma = "    ";
-    for (int i = 0; i < table.n; i++)
-        if (is_same_opt(table.opts[i], opt) && table.opts[i]->name != NULL) {
-            n += (size_t)snprintf(out + n, size - n, "%s--%s", comma, table.opts[i]->name);
-            comma = ", ";
-        }
+    const char *comma = has_letter(opt) ? ", " : "    ";
+    if (has_letter(opt))
+        n += (size_t)snprintf(out + n, size - n, "-%c", opt->id);
+    if (opt->also != 0)
+        n += (size_t)snprintf(out + n, size - n, ", -%c", opt->also);
+    if (opt->name != NULL)
+        n += (size_t)snprintf(out + n, size - n, "%s--%s", comma, opt->name);
+    if (opt->also_name != NULL)
+        n += (size_t)snprintf(out + n, size - n, ", --%s", opt->also_name);
     if (opt->arg != NULL)
         n += (size_t)snprintf(out + n, size - n, " %s", opt->arg);
     return n;
@@ -664,7 +627,7 @@ static size_t help_column(void)
     size_t column = 0;
     for (int i = 0; i < table.n; i++) {
         size_t n = compose_names(names, sizeof names, table.opts[i]) + 2;
-        if (table.opts[i]->alias == 0 && n > column && n <= HELP_COLUMN)
+        if (n > column && n <= HELP_COLUMN)
             column = n;
     }
     return column;
@@ -706,7 +669,7 @@ static void put_group(const struct command *command, const struct opt_group *g, 
 {
     bool begun = false;
     for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++) {
-        if (o->alias != 0 || (!all && !is_everyday(command, o)))
+        if (!all && !is_everyday(command, o))
             continue;
         if (!begun)
             printf("\n%s:\n", g->title);
@@ -746,16 +709,21 @@ int opt_misuse(const struct command *command, const char *fmt, ...)
     return EXIT_ERROR;
 }
 
+static void list_as(char letter, const char *name, const struct opt *opt)
+{
+    if (letter != 0)
+        printf("-%c", letter);
+    printf("\t%s%s\t%s\t%s\t%.*s\n", name ? "--" : "", name ? name : "", opt->arg ? opt->arg : "",
+           opt->repeatable ? "*" : "", (int)strcspn(opt->help, "\n"), opt->help);
+}
+
 void opt_list(const struct command *command)
 {
     collect_opts(command);
     for (int i = 0; i < table.n; i++) {
-        const struct opt *o = table.opts[i], *main = original(o);
-        if (has_letter(o))
-            printf("-%c", o->id);
-        const char *name = o->name != NULL ? o->name : main->name;
-        printf("\t%s%s\t%s\t%s\t%.*s\n", name ? "--" : "", name ? name : "",
-               main->arg ? main->arg : "", main->repeatable ? "*" : "",
-               (int)strcspn(main->help, "\n"), main->help);
+        const struct opt *o = table.opts[i];
+        list_as(has_letter(o) ? (char)o->id : 0, o->name, o);
+        if (o->also != 0)
+            list_as(o->also, o->also_name, o);
     }
 }

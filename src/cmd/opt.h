@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Options. Each command has one table; parsing (getopt_long), --help and the list for completions
- * are all made from it. Most options name the member of the command's struct that takes the value.
+ * Options. Each command has one table; parsing, --help and the list for completions are all made
+ * from it. Most options name the member of the command's struct that takes the value.
  *
  *     static const struct opt opts[] = {
  *         {'n', "capacity", "N", "...", AMOUNT(struct it, n)},
@@ -43,7 +43,6 @@ enum opt_type {
 /* The rest of a row, after the help text; .needs and so on may follow. */
 #define OWN                          .type = TAKE_ITSELF
 #define REPEATED                     .repeatable = true
-#define ALIAS(id)                    .alias = (id)
 #define INTO(take, ctype, s, member) .type = (take), .at = OPT_AT(ctype, s, member)
 #define FLAG(s, member)              INTO(TAKE_FLAG, bool, s, member)
 #define TEXT(s, member)              INTO(TAKE_TEXT, const char *, s, member)
@@ -62,7 +61,9 @@ struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */
     const char *help; /* filled to 80 columns; '\n' begins a new line */
     bool repeatable;  /* otherwise giving it twice, with an argument, is an error */
-    int alias;        /* another letter and name of the option with that id; 0: none */
+    char also;        /* another letter ... */
+    const char *also_name; /* ... and name; 0, NULL: none */
+    const char *old_name;  /* the name before 1.0.0, which works, with a note; or NULL */
     enum opt_type type;
     size_t at; /* of the variable, in the struct of its group */
     uint32_t bit;
@@ -95,6 +96,7 @@ struct opt_parser {
     const struct command *command;
     int argc;
     char **argv;
+    int next;         /* private: the next word */
     char *value;      /* argument of the option just found */
     const char *name; /* its name for messages: "--capacity" */
     int first;        /* first operand, after opt_parse */

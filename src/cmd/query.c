@@ -72,7 +72,7 @@ static const struct opt query_output_opts[] = {
     {0, "show-counts", NULL,
      "print before each record how often its key was added, and a TAB; FILTER must be a counted "
      "set",
-     FLAG(struct query, counts),
+     FLAG(struct query, counts), .old_name = "counts",
      .not_with = " also count quiet files-with-matches files-without-match",
      .why = "prints the counts of one filter before records"},
     {0, "verbose", NULL,
@@ -91,7 +91,8 @@ static const struct opt present_opts[] = {
      .why = "prints which filter has a key"},
     {0, "at-least", "N",
      "a key is present only if it was added N times or more; FILTER must be a counted set",
-     AMOUNT(struct query, min_count), .not_with = " also", .why = "asks one filter for its counts"},
+     AMOUNT(struct query, min_count), .old_name = "min-count", .not_with = " also",
+     .why = "asks one filter for its counts"},
     {0, "confirm", "SORTED",
      "a key is present only if it is also in this list, sorted with LC_ALL=C sort",
      TEXT(struct query, sources.list_path)},
