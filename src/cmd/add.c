@@ -36,8 +36,8 @@ static const struct opt_group groups[] = {
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct add, adding.keyopt), keyopt_take},
     {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
-    {"Filters in Redis", redisopt_write, offsetof(struct add, adding.sources.open), redisopt_take},
-    {"Making a filter", adding_make_opts, offsetof(struct add, adding), adding_take},
+    {"Filters in Redis", redisopt_write, offsetof(struct add, adding.sources.open), NULL},
+    {"Making a filter", adding_make_opts, offsetof(struct add, adding), NULL},
     {0},
 };
 

@@ -37,23 +37,14 @@ const struct opt adding_make_opts[] = {
      "make FILTER with this false-positive rate; default: 0.001, in Redis the layout's",
      FPR(struct adding, design.p)},
     {0, "fixed", NULL, "make a FILTER of that --capacity that does not grow",
-     FLAG(struct adding, design.fixed), .needs = " create", .not_with = " URI generations",
+     FLAG(struct adding, fixed), .needs = " create", .not_with = " URI generations",
      .why = "is for a file that is made"},
-    {300, "generations", "G",
-     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations", OWN,
-     .needs = " create", .not_with = " URI", .why = "is for a file that is made"},
+    {0, "generations", "G",
+     "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations",
+     GENERATIONS(struct adding, design.generations), .needs = " create", .not_with = " URI",
+     .why = "is for a file that is made"},
     {0},
 };
-
-bool adding_take(void *adding, struct opt_parser *p, int id)
-{
-    struct adding *a = adding;
-    int generations = 0;
-    (void)id;
-    bool ok = opt_generations(p, CHAIN_GENERATIONS, &generations);
-    a->design.generations = (unsigned)generations;
-    return ok;
-}
 
 static struct input_spec spec_of(const struct keyopt *keyopt)
 {
@@ -79,14 +70,14 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 /* Can there be a filter of this design? Returns the exit status after a message, or 0. */
 static int check_design(const struct adding *a)
 {
-    const struct adding_design *d = &a->design;
+    const struct design *d = &a->design;
     if (!a->create && a->path != NULL && (d->n != 0 || d->p != 0))
         return opt_misuse(a->keyopt.command,
                           "--capacity and --fpr are for a new filter: they need --create");
     if (d->n == 0 && d->generations > 0)
         return opt_misuse(a->keyopt.command,
                           "--generations needs --capacity, the keys of all generations together");
-    if (d->n == 0 && d->fixed)
+    if (d->n == 0 && a->fixed)
         return opt_misuse(a->keyopt.command, "--fixed needs --capacity");
     return 0;
 }
@@ -102,6 +93,7 @@ bool adding_parse(struct adding *a, const struct command *command, int argc, cha
     a->path = p.first < argc ? argv[p.first] : NULL;
     a->sources.keyopt = &a->keyopt;
     a->feed.keyopt = &a->keyopt;
+    a->design.grow = a->design.generations == 0 && !a->fixed;
     *status = keyopt_files(&a->keyopt, &p, a->path != NULL) ? check_design(a) : EXIT_ERROR;
     return *status == 0;
 }
@@ -111,14 +103,10 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
 {
     struct adding *a = ctx;
     struct keyopt *keyopt = &a->keyopt;
-    const struct adding_design *d = &a->design;
-    struct design design = {.n = d->n,
-                            .p = d->p,
-                            .grow = d->generations == 0 && !d->fixed,
-                            .more = d->n == 0,
-                            .generations = d->generations};
+    struct design design = a->design;
     if (!keyopt_new(keyopt, err))
         return false;
+    design.more = design.n == 0;
     if (design.more)
         design.n = adding_first(keyopt, a->sources.n == 0);
     keyopt->rule.reading = reading_of(&keyopt->rule);
@@ -213,7 +201,7 @@ bool adding_make(struct adding *a, struct err *err)
     return true;
 }
 
-void adding_compare(const struct header *h, const char *name, const struct adding_design *d)
+void adding_compare(const struct header *h, const char *name, const struct design *d)
 {
     uint64_t n = d->n;
     double p = d->p;
@@ -231,7 +219,7 @@ void adding_compare(const struct header *h, const char *name, const struct addin
     else if (d->generations != 0 && d->generations != generations)
         say_warning("'%s' is there already, with %u generations: --generations has no effect", name,
                     generations);
-    if (d->fixed && format_grows(h))
+    if (!d->grow && d->generations == 0 && format_grows(h))
         say_warning("'%s' is there already, and grows: --fixed has no effect", name);
     if (n != 0 && format_grows(h) && n != h->layers[0].n_design)
         say_warning("'%s' is there already, and grows: --capacity has no effect", name);
@@ -289,7 +277,7 @@ static bool ask_sources(struct adding *a, struct batch *b, struct err *err)
 static bool take_record_batch(struct adding *a, unsigned worker, struct batch *b, struct added *r,
                               struct err *err)
 {
-    if (a->print != NULL && !note_records(r, b))
+    if (a->feed.finish != NULL && !note_records(r, b))
         return fail(err, "out of memory");
     if (!ask_sources(a, b, err))
         return false;
@@ -355,13 +343,6 @@ static bool commit_chunk(void *ctx, const struct chunk *chunk, void *slot)
     return !a->feed.failed && add_chunk(a, r); /* printing may fail meanwhile */
 }
 
-static bool print_chunk(void *ctx, const struct chunk *chunk, void *slot)
-{
-    struct adding *a = ctx;
-    a->stopped |= !a->print(a->ctx, chunk, slot);
-    return !a->stopped;
-}
-
 static void slot_free(void *ctx, void *slot)
 {
     struct added *r = slot;
@@ -383,7 +364,6 @@ static void feed_keys(struct adding *a)
     f->slot_size = sizeof(struct added);
     f->work = take_chunk;
     f->commit = commit_chunk;
-    f->finish = a->print != NULL ? print_chunk : NULL;
     f->slot_free = slot_free;
     feed_run(f);
 }
@@ -424,7 +404,7 @@ bool adding_run(struct adding *a)
     limit_fpr(a);
     sig_catch();
     a->options.threads = a->keyopt.threads;
-    a->options.may_repeat = a->print == NULL;
+    a->options.may_repeat = a->feed.finish == NULL;
     if (!store_add_begin(a->store, &a->options, &err)) {
         fail_unless_caught(a, &err);
         return false;

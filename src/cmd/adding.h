@@ -42,53 +42,39 @@ struct added {
     struct feed_part part;
     struct writer_keys keys; /* of the records */
     size_t done;             /* keys that were added or found */
-    /* With `print` only: an entry or a bit for each record. */
+    /* With feed.finish only: an entry or a bit for each record. */
     const char **start; /* where each record begins, and where the last one ends */
     uint64_t *bad;      /* bit i: record i has no key */
-    uint64_t *selected; /* bit i: record i is printed; set by `print` */
+    uint64_t *selected; /* bit i: record i is printed; set by finish */
     size_t capacity;    /* records */
-    struct output out;  /* for what `print` copies */
+    struct output out;  /* for what finish copies */
 };
 
 /* The capacity of the first layer of a growing filter that is made for these keys; 0: the usual
  * one. `alone`: no other filter is asked first, which may have some of the keys. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone);
 
-/* Parameters of a filter that the command may create. 0: not given. */
-struct adding_design {
-    uint64_t n; /* capacity, of a filter that grows that of its first layer */
-    double p;
-    unsigned generations;
-    bool fixed; /* it does not grow */
-};
-
-/* Takes the argument of --generations. Reports a mistake itself. */
-bool adding_take(void *adding, struct opt_parser *p, int id);
-
 /* Warns if the filter `name` of seen's own, which is there, is another than --create would make. */
-void adding_compare(const struct header *h, const char *name, const struct adding_design *d);
+void adding_compare(const struct header *h, const char *name, const struct design *d);
 
 struct adding {
     /* From the command line. */
     struct keyopt keyopt;
     const char *path; /* FILTER; NULL: none */
     bool create;      /* make a missing filter */
-    bool no_sync;
-    struct adding_design design;
+    bool fixed, no_sync;
+    struct design design; /* of a filter that is made: n, p, generations and grow */
     struct add_options options;
     struct sources sources; /* their keys are known */
 
     struct store *store;    /* the filter that takes the keys */
     enum store_there there; /* before adding_make */
-    struct feed feed;       /* title is the caller's */
+    struct feed feed;    /* title and finish are the caller's; its ctx is this struct, its slots are
+                            struct added, of which finish prints records among the first `done` */
     const char *by_file; /* the commands that are faster for very many keys in Redis, for a hint */
-    /* Selects and prints records among the first r->done of a chunk. Returns false to stop, and
-     * sets feed.failed if the reason is a failure. NULL: nothing is printed. */
-    bool (*print)(void *ctx, const struct chunk *chunk, struct added *r);
-    void *ctx;
+    bool stopped;        /* by feed.finish */
     /* The rest is private. */
     const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
-    bool stopped;        /* by `print` */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
 };

@@ -26,7 +26,7 @@ struct changing {
     bool each;            /* --each, which says what is the case anyway */
     uint64_t memory;
     bool verbose;
-    struct adding_design made; /* what --create was asked for */
+    struct design made; /* what --create was asked for */
     /* The rest is private. */
     struct feed feed;
 };

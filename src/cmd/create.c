@@ -41,9 +41,6 @@ struct create {
     struct feed feed;
 };
 
-/* Options without a letter that `take` reads. */
-enum { OPT_LAYOUT = 300, OPT_GENERATIONS };
-
 static const struct opt size_opts[] = {
     {'n', "capacity", "N",
      "design for N distinct keys: 1000, 250k, 1M, 1e9; default: the number found",
@@ -76,7 +73,7 @@ static const struct opt size_opts[] = {
      TEXT(struct create, from),
      .not_with = " key KEYFILE files0-from empty null field header crlf skip-bad no-gzip",
      .why = "takes the keys of its FILTER"},
-    {OPT_LAYOUT, "layout", "SPEC",
+    {300, "layout", "SPEC",
      "make a filter in another program's format: guava, redisson, gozero, redisbloom, php or dcso; "
      "NAME[:PARAM=VALUE,...], see seen-layouts(7)",
      OWN, .not_with = " secret compact size grow generations foldable like",
@@ -85,9 +82,10 @@ static const struct opt size_opts[] = {
      FLAG(struct create, fixed), .not_with = " grow compact counted layout generations like"},
     {0, "grow", NULL, "add a layer whenever the filter is full (the default)",
      FLAG(struct create, grow), .not_with = " compact size like"},
-    {OPT_GENERATIONS, "generations", "G",
-     "forget old keys: G generations of N/G keys each; 'seen rotate' empties the oldest", OWN,
-     .needs = " capacity", .not_with = " grow compact size like foldable"},
+    {0, "generations", "G",
+     "forget old keys: G generations of N/G keys each; 'seen rotate' empties the oldest",
+     GENERATIONS(struct create, design.generations), .needs = " capacity",
+     .not_with = " grow compact size like foldable"},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
@@ -128,12 +126,6 @@ static bool take_create_opt(void *create, struct opt_parser *p, int id)
 {
     struct create *c = create;
     struct err err;
-    if (id == OPT_GENERATIONS) {
-        int generations = 0;
-        bool ok = opt_generations(p, CHAIN_GENERATIONS, &generations);
-        c->design.generations = (unsigned)generations;
-        return ok;
-    }
     if (id == 'p') {
         c->design.exact = strcmp(p->value, "0") == 0;
         return c->design.exact || opt_fpr(p, &c->design.p);

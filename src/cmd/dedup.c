@@ -21,12 +21,11 @@
 #include "file/header.h"
 
 struct dedup {
+    struct adding adding; /* the first member; in a dry run, FILTER is one of its sources */
     bool invert, count, quiet, annotate, dry_run, verbose;
-    struct adding adding; /* in a dry run, FILTER is one of its sources */
 
     uint64_t n_selected, n_unprinted; /* records */
-    bool closed;                      /* standard output cannot be written to ... */
-    bool reader_gone;                 /* ... because its reader has closed it */
+    bool reader_gone;                 /* it has closed standard output, which has stopped the run */
 };
 
 static const struct opt dedup_output_opts[] = {
@@ -81,12 +80,11 @@ static const struct opt_group groups[] = {
     {"Output", dedup_output_opts, 0, NULL},
     {"What is known", known_opts, 0, take_known},
     {"Adding", adding_opts, offsetof(struct dedup, adding), NULL},
-    {"Making a filter", adding_make_opts, offsetof(struct dedup, adding), adding_take},
+    {"Making a filter", adding_make_opts, offsetof(struct dedup, adding), NULL},
     {"Keys", keyopt_opts, offsetof(struct dedup, adding.keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct dedup, adding.keyopt), keyopt_take},
-    {"Filters in Redis", redisopt_write, offsetof(struct dedup, adding.sources.open),
-     redisopt_take},
+    {"Filters in Redis", redisopt_write, offsetof(struct dedup, adding.sources.open), NULL},
     {0},
 };
 
@@ -219,7 +217,7 @@ static void print_records(struct dedup *d, struct added *r, const char *limit, s
     bool few = !d->annotate && terminated && count_runs(r->selected, r->done) <= FEW_RUNS;
     if (few ? write_runs(d, r, &written) : write_copies(d, r, limit, &written))
         return;
-    d->closed = true;
+    d->adding.stopped = true;
     d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);
 }
 
@@ -229,25 +227,26 @@ static void print_header(struct dedup *d, struct added *r, const struct chunk *c
     r->out.len = 0;
     if (output_bytes(&r->out, chunk->data, chunk->len) &&
         output_terminate(&r->out, d->adding.keyopt.rule.terminator)) {
-        d->closed = !write_bytes(d, r->out.data, r->out.len, &written);
+        d->adding.stopped = !write_bytes(d, r->out.data, r->out.len, &written);
         return;
     }
     say_error("out of memory");
-    d->adding.feed.failed = d->closed = true;
+    d->adding.feed.failed = d->adding.stopped = true;
 }
 
-static bool print(void *ctx, const struct chunk *chunk, struct added *r)
+static bool print(void *ctx, const struct chunk *chunk, void *slot)
 {
-    struct dedup *d = ctx;
-    if (chunk->first_header && !d->closed && !d->count && !d->quiet)
+    struct dedup *d = ctx; /* its first member */
+    struct added *r = slot;
+    if (chunk->first_header && !d->adding.stopped && !d->count && !d->quiet)
         print_header(d, r, chunk);
     size_t count = select_records(d, r, r->done);
     d->n_selected += count;
-    if (d->closed)
+    if (d->adding.stopped)
         d->n_unprinted += count;
     else if (count > 0 && !d->count && !d->quiet)
         print_records(d, r, chunk->data + chunk->len, count);
-    return !d->closed;
+    return !d->adding.stopped;
 }
 
 /* Setting up. */
@@ -488,7 +487,7 @@ static int dedup(struct dedup *d)
     if (adding_run(&d->adding))
         conclude_dedup(d);
     int status = adding_end(&d->adding);
-    if (d->closed && !d->adding.feed.failed)
+    if (d->adding.stopped && !d->adding.feed.failed)
         return 128 + SIGPIPE;
     bool none = d->quiet && d->n_selected == 0;
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
@@ -510,8 +509,7 @@ static int run(int argc, char **argv)
     d.adding.feed.title = "reading";
     d.adding.by_file = "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'";
     d.adding.sources.follow = SOURCES_FOLLOW_SAME;
-    d.adding.print = print;
-    d.adding.ctx = &d;
+    d.adding.feed.finish = print;
     int status = run_dedup(&d, argc, argv);
     adding_close(&d.adding);
     return status;

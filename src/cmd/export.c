@@ -45,7 +45,7 @@ static const struct opt push_opts[] = {
 static const struct opt_group groups[] = {
     {"Options", export_opts, 0, NULL},
     {"Filters in Redis", push_opts, 0, NULL},
-    {"Connection to Redis", redisopt_write, offsetof(struct export, push.open), redisopt_take},
+    {"Connection to Redis", redisopt_write, offsetof(struct export, push.open), NULL},
     {0},
 };
 

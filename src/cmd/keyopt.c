@@ -80,17 +80,13 @@ const struct opt keyopt_prep_opts[] = {
 
 static bool take_key(struct keyopt *keyopt, const char *key)
 {
-    if (keyopt->n_keys == keyopt->keys_capacity) {
-        size_t capacity = keyopt->keys_capacity ? 2 * keyopt->keys_capacity : 16;
-        const char **keys = realloc(keyopt->keys, capacity * sizeof *keys);
-        if (keys == NULL) {
-            say_error("out of memory");
-            return false;
-        }
-        keyopt->keys = keys;
-        keyopt->keys_capacity = capacity;
+    const char **keys = realloc(keyopt->keys, (keyopt->n_keys + 1) * sizeof *keys);
+    if (keys == NULL) {
+        say_error("out of memory");
+        return false;
     }
-    keyopt->keys[keyopt->n_keys++] = key;
+    keyopt->keys = keys;
+    keys[keyopt->n_keys++] = key;
     return true;
 }
 

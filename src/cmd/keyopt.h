@@ -32,7 +32,7 @@ struct keyopt {
     char **names;       /* read from there, and ... */
     size_t n_names;
     const char **keys; /* -k, in order; NULL: none */
-    size_t n_keys, keys_capacity;
+    size_t n_keys;
     char *given;         /* the same keys as records ... */
     const char **record; /* ... where each begins, and where the last one ends */
     char *const *files;

@@ -14,6 +14,7 @@
 #include "base/typing.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
+#include "file/chain.h"
 #include "store/store.h"
 
 enum {
@@ -272,7 +273,7 @@ bool opt_count(struct opt_parser *p, uint64_t *out)
     return num_count(p->value, out) || bad_value(p, "a count (such as 1000, 250k, 1M or 1e9)");
 }
 
-bool opt_positive(const struct opt_parser *p, uint64_t value)
+static bool opt_positive(const struct opt_parser *p, uint64_t value)
 {
     if (value == 0)
         opt_misuse(p->command, "option '%s' must be more than 0", p->name);
@@ -294,35 +295,25 @@ static bool opt_ratio(struct opt_parser *p, double *out)
     return num_ratio(p->value, out) || bad_value(p, "a ratio (such as 0.9, 90% or 9/10)");
 }
 
-bool opt_int(struct opt_parser *p, int min, int max, int *out)
+static bool opt_whole(struct opt_parser *p, int most, unsigned *out)
 {
+    char what[96];
     long v;
-    if (!num_int(p->value, min, max, &v)) {
-        char what[96];
-        snprintf(what, sizeof what, "a whole number from %d to %d", min, max);
+    snprintf(what, sizeof what, "a whole number from 1 to %d", most);
+    if (!num_int(p->value, 1, most, &v))
         return bad_value(p, what);
-    }
-    *out = (int)v;
+    *out = (unsigned)v;
     return true;
 }
 
-bool opt_generations(struct opt_parser *p, int max, int *out)
+static bool opt_generations(struct opt_parser *p, unsigned *out)
 {
     size_t digits = strspn(p->value, "0123456789");
     if (digits > 0 && digits + 1 == strlen(p->value))
         return bad_value(p,
                          "a number: a generation lasts until 'seen rotate' is run, such as once a "
                          "day; of 7, the oldest is then dropped after a week");
-    return opt_int(p, 1, max, out);
-}
-
-static bool opt_threads(struct opt_parser *p, unsigned *out)
-{
-    int n;
-    if (!opt_int(p, 1, 1024, &n))
-        return false;
-    *out = (unsigned)n;
-    return true;
+    return opt_whole(p, CHAIN_GENERATIONS, out);
 }
 
 static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
@@ -348,7 +339,9 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     case TAKE_RATIO:
         return opt_ratio(p, to);
     case TAKE_THREADS:
-        return opt_threads(p, to);
+        return opt_whole(p, 1024, to);
+    case TAKE_GENERATIONS:
+        return opt_generations(p, to);
     case TAKE_BIT:
         *(uint32_t *)to |= o->bit;
     }

@@ -25,15 +25,16 @@
 /* What takes the value: the group's function, or a variable of this type. */
 enum opt_type {
     TAKE_ITSELF,
-    TAKE_FLAG,    /* bool */
-    TAKE_TEXT,    /* const char * */
-    TAKE_COUNT,   /* uint64_t ... */
-    TAKE_AMOUNT,  /* ... above 0 */
-    TAKE_BYTES,   /* ... above 0 */
-    TAKE_FPR,     /* double */
-    TAKE_RATIO,   /* double */
-    TAKE_THREADS, /* unsigned */
-    TAKE_BIT,     /* uint32_t, of which `bit` is set */
+    TAKE_FLAG,        /* bool */
+    TAKE_TEXT,        /* const char * */
+    TAKE_COUNT,       /* uint64_t ... */
+    TAKE_AMOUNT,      /* ... above 0 */
+    TAKE_BYTES,       /* ... above 0 */
+    TAKE_FPR,         /* double */
+    TAKE_RATIO,       /* double */
+    TAKE_THREADS,     /* unsigned */
+    TAKE_GENERATIONS, /* unsigned */
+    TAKE_BIT,         /* uint32_t, of which `bit` is set */
 };
 
 /* The offset of a member of that type; of another type, it does not compile. */
@@ -52,6 +53,7 @@ enum opt_type {
 #define FPR(s, member)               INTO(TAKE_FPR, double, s, member)
 #define RATIO(s, member)             INTO(TAKE_RATIO, double, s, member)
 #define THREADS(s, member)           INTO(TAKE_THREADS, unsigned, s, member)
+#define GENERATIONS(s, member)       INTO(TAKE_GENERATIONS, unsigned, s, member)
 #define BIT(s, member, which)        INTO(TAKE_BIT, uint32_t, s, member), .bit = (which)
 
 /* The members are in the order in which a row is read. */
@@ -115,10 +117,7 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
 /* For a group's take function: the current option's value, strictly parsed (num.h). On an error
  * prints a message and returns false. */
 bool opt_count(struct opt_parser *p, uint64_t *out);
-bool opt_positive(const struct opt_parser *p, uint64_t value); /* is it more than 0? */
 bool opt_fpr(struct opt_parser *p, double *out);
-bool opt_int(struct opt_parser *p, int min, int max, int *out);
-bool opt_generations(struct opt_parser *p, int max, int *out);
 
 /* Prints the command's help to stdout: the options of every day (command->everyday), or all. */
 void opt_help(const struct command *command, bool all);

@@ -262,11 +262,8 @@ struct wishes {
     bool json, has_n, has_layouts;
     bool exact; /* whole hashes: the lowest possible rate */
     bool grow, fixed;
-    int generations; /* 0: none */
+    unsigned generations; /* 0: none */
 };
-
-/* An option without a letter that `take` reads. */
-enum { OPT_GENERATIONS = 301 };
 
 static const struct opt plan_opts[] = {
     {'n', "capacity", "N", "design for N distinct keys: 1000, 250k, 1M, 1e9", OWN},
@@ -285,9 +282,10 @@ static const struct opt plan_opts[] = {
      FLAG(struct wishes, fixed), .not_with = " grow generations"},
     {0, "grow", NULL, "show a filter that grows (the default); without --capacity, its first layer",
      FLAG(struct wishes, grow), .not_with = " size layout"},
-    {OPT_GENERATIONS, "generations", "G",
+    {0, "generations", "G",
      "show a filter that forgets the oldest of G generations; --capacity is that of all together",
-     OWN, .needs = " capacity", .not_with = " grow size layout"},
+     GENERATIONS(struct wishes, generations), .needs = " capacity",
+     .not_with = " grow size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
 };
@@ -297,8 +295,6 @@ static bool take_wish(void *wishes, struct opt_parser *p, int id)
     struct wishes *w = wishes;
     struct err err;
     switch (id) {
-    case OPT_GENERATIONS:
-        return opt_generations(p, CHAIN_GENERATIONS, &w->generations);
     case 'n':
         w->has_n = true;
         return opt_count(p, &w->plan.n);
@@ -335,7 +331,7 @@ static int run_layers(const struct wishes *w)
 {
     static const struct key_rule rule;
     const struct design design = {
-        .n = w->plan.n, .p = w->plan.p, .grow = w->grow, .generations = (unsigned)w->generations};
+        .n = w->plan.n, .p = w->plan.p, .grow = w->grow, .generations = w->generations};
     struct header h;
     struct err err;
     header_begin(&h, &rule, true);

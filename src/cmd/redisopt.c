@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/redisopt.h"
 
-#include <limits.h>
 #include <sys/stat.h>
 
 #include "base/say.h"
-
-enum { OPT_WAIT = 400 };
 
 #define PASSWORD_FILE                                                                              \
     {                                                                                              \
@@ -14,33 +11,14 @@ enum { OPT_WAIT = 400 };
             "the password is the first line of FILE (default: REDISCLI_AUTH)",                     \
             TEXT(struct open_options, password_file), .needs = " URI"                              \
     }
-#define WAIT                                                                                       \
-    {                                                                                              \
-        OPT_WAIT, "wait", "N", "fail unless N replicas have what was written within 5 s", OWN,     \
-            .needs = " URI"                                                                        \
-    }
 
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
-const struct opt redisopt_write[] = {WAIT, PASSWORD_FILE, {0}};
-
-static bool take_replicas(struct open_options *o, struct opt_parser *p)
-{
-    uint64_t n;
-    if (!opt_count(p, &n) || !opt_positive(p, n))
-        return false;
-    if (n > INT_MAX) {
-        opt_misuse(p->command, "option '%s': that is more than a server can have", p->name);
-        return false;
-    }
-    o->replicas = (unsigned)n;
-    return true;
-}
-
-bool redisopt_take(void *open_options, struct opt_parser *p, int id)
-{
-    (void)id;
-    return take_replicas(open_options, p);
-}
+const struct opt redisopt_write[] = {
+    {0, "wait", "N", "fail unless N replicas have what was written within 5 s",
+     AMOUNT(struct open_options, replicas), .needs = " URI"},
+    PASSWORD_FILE,
+    {0},
+};
 
 /* Bytes of keys that take seconds to send. */
 enum { MANY_BYTES = 32 << 20 };

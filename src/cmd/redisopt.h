@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * The options for filters in Redis. They are errors where no filter is in Redis.
  *
- *     {"Filters in Redis", redisopt_write, offsetof(struct it, open), redisopt_take}
+ *     {"Filters in Redis", redisopt_write, offsetof(struct it, open), NULL}
  */
 #ifndef CMD_REDISOPT_H
 #define CMD_REDISOPT_H
@@ -14,9 +14,6 @@
 
 extern const struct opt redisopt_connect[]; /* how to connect */
 extern const struct opt redisopt_write[];   /* the replicas to wait for, and how to connect */
-
-/* Takes one of these options into a struct open_options. */
-bool redisopt_take(void *open_options, struct opt_parser *p, int id);
 
 /* Notes that very many keys come from files, to be sent to a server, and the faster way. */
 void redisopt_hint_many(const struct store *s, const struct keyopt *keyopt, const char *way);
