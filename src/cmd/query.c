@@ -170,40 +170,17 @@ static size_t prefix_of(const struct query *q, const struct answers *a, size_t i
     return len;
 }
 
-static bool note_labels(const struct query *q, const struct batch *b, const struct answers *a,
-                        struct result *r)
+static bool note_label(struct result *r, struct label label)
 {
-    char prefix[NUM_TEXT];
-    for (size_t i = 0; i < b->n; i++) {
-        if (!q->annotate && !bit_of(a->selected, i))
-            continue;
-        if (r->n_labels == r->labels_capacity) {
-            size_t capacity = r->labels_capacity > 0 ? 2 * r->labels_capacity : 1024;
-            struct label *labels = realloc(r->labels, capacity * sizeof *labels);
-            if (labels == NULL)
-                return false;
-            r->labels = labels;
-            r->labels_capacity = capacity;
-        }
-        r->labels[r->n_labels++] = (struct label){
-            .number = b->n_before + i,
-            .len = prefix_of(q, a, i, prefix) + (size_t)(b->record[i + 1] - b->record[i]),
-            .name = q->sources.which ? q->sources.filter[a->of.holder[i]].path : NULL};
-    }
-    return true;
-}
-
-static bool print_prefixed(const struct query *q, const struct batch *b, const struct answers *a,
-                           struct result *r)
-{
-    char prefix[NUM_TEXT];
-    for (size_t i = 0; i < b->n; i++) {
-        if (!q->annotate && !bit_of(a->selected, i))
-            continue;
-        if (!output_bytes(&r->out, prefix, prefix_of(q, a, i, prefix)) ||
-            !output_bytes(&r->out, b->record[i], (size_t)(b->record[i + 1] - b->record[i])))
+    if (r->n_labels == r->labels_capacity) {
+        size_t capacity = r->labels_capacity > 0 ? 2 * r->labels_capacity : 1024;
+        struct label *labels = realloc(r->labels, capacity * sizeof *labels);
+        if (labels == NULL)
             return false;
+        r->labels = labels;
+        r->labels_capacity = capacity;
     }
+    r->labels[r->n_labels++] = label;
     return true;
 }
 
@@ -224,17 +201,34 @@ static bool resumes(const struct query *q)
     return q->max_count < UINT64_MAX && (q->output == OUT_RECORDS || q->output == OUT_COUNT);
 }
 
+/* Prints records with what comes before them, or notes what only commit can find out. */
+static bool print_each(const struct query *q, const struct batch *b, const struct answers *a,
+                       struct result *r)
+{
+    bool prints = q->output == OUT_RECORDS, labels = is_labelled(q) || resumes(q);
+    for (size_t i = 0; i < b->n; i++) {
+        char prefix[NUM_TEXT];
+        size_t len = prefix_of(q, a, i, prefix), record = (size_t)(b->record[i + 1] - b->record[i]);
+        struct label label = {.number = b->n_before + i, .len = len + record};
+        if (!q->annotate && !bit_of(a->selected, i))
+            continue;
+        if (q->sources.which)
+            label.name = q->sources.filter[a->of.holder[i]].path;
+        if ((prints && !(output_bytes(&r->out, prefix, len) &&
+                         output_bytes(&r->out, b->record[i], record))) ||
+            (labels && !note_label(r, label)))
+            return false;
+    }
+    return true;
+}
+
 /* Appends the output for a batch to r->out. Memory may be read up to limit. */
 static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
                         const char *limit, struct result *r)
 {
-    if ((is_labelled(q) || resumes(q)) && !note_labels(q, b, a, r))
-        return false;
-    if (q->output != OUT_RECORDS)
-        return true;
-    if (q->annotate || q->counts)
-        return print_prefixed(q, b, a, r);
-    return output_select(&r->out, b->record, b->n, a->selected, limit);
+    if (is_labelled(q) || resumes(q) || q->annotate || q->counts)
+        return print_each(q, b, a, r);
+    return q->output != OUT_RECORDS || output_select(&r->out, b->record, b->n, a->selected, limit);
 }
 
 static bool answer_batch(struct query *q, const struct batch *b, const char *limit,
