@@ -46,20 +46,11 @@ const struct opt adding_make_opts[] = {
     {0},
 };
 
-static struct input_spec spec_of(const struct keyopt *keyopt)
-{
-    return (struct input_spec){.files = keyopt->files,
-                               .n_files = keyopt->n_files,
-                               .terminator = keyopt->rule.terminator,
-                               .gzip = !keyopt->no_gzip,
-                               .secret = keyopt->rule.secret};
-}
-
 /* For many records, a survey estimates the number of distinct keys. If the estimate is too high,
  * refit.h corrects the size of a file at the end, provided that it could keep the keys. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 {
-    const struct input_spec spec = spec_of(keyopt);
+    const struct input_spec spec = keyopt_input(keyopt);
     uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
     if (n <= CHAIN_FIRST)
         return chain_first(n);

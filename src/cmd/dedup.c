@@ -58,10 +58,10 @@ static const struct opt known_opts[] = {
 
 static bool take_known(void *dedup, struct opt_parser *p, int id)
 {
+    struct sources *s = &((struct dedup *)dedup)->adding.sources;
     struct err err;
     (void)id;
-    return sources_add(&((struct dedup *)dedup)->adding.sources, p->value, &err) ||
-           say_failure(&err);
+    return sources_add(s, s->n, p->value, NULL, &err) || say_failure(&err);
 }
 
 static const struct opt_hint hints[] = {
@@ -275,7 +275,7 @@ static bool only_query(struct dedup *d, struct err *err)
     struct store *s = d->adding.store;
     d->adding.store = NULL;
     if (d->adding.there == STORE_THERE)
-        return sources_add_first(&d->adding.sources, d->adding.path, s, err);
+        return sources_add(&d->adding.sources, 0, d->adding.path, s, err);
     store_close(s);
     return d->adding.there == STORE_ABSENT ||
            fail(err,
@@ -299,10 +299,8 @@ static bool open_own(struct dedup *d)
 static bool open_sources(struct dedup *d)
 {
     struct err err;
-    struct sources *s = &d->adding.sources;
-    s->sink = d->adding.store;
-    s->one_length = s->sink != NULL || (d->dry_run && d->adding.there == STORE_THERE);
-    return sources_open(s, &err) || say_failure(&err);
+    d->adding.sources.sink = d->adding.store;
+    return sources_open(&d->adding.sources, &err) || say_failure(&err);
 }
 
 /* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */

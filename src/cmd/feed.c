@@ -308,16 +308,9 @@ static struct input *open_key_input(const struct feed *f, struct err *err)
     const struct keyopt *keyopt = f->keyopt;
     if (reads_terminal(keyopt))
         say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
-    struct input_spec spec = {.files = keyopt->files,
-                              .n_files = keyopt->n_files,
-                              .terminator = keyopt->rule.terminator,
-                              .gzip = !keyopt->no_gzip,
-                              .prompt = f->prompt,
-                              .questions = f->questions,
-                              .secret = keyopt->rule.secret,
-                              .header = keyopt->header,
-                              .hint_k = !f->only_files,
-                              .prints = keyopt->prints};
+    struct input_spec spec = keyopt_input(keyopt);
+    spec.prompt = f->prompt;
+    spec.questions = f->questions;
     if (f->refuse != NULL) {
         spec.forbid_dev = f->refuse->st_dev;
         spec.forbid_ino = f->refuse->st_ino;

@@ -93,7 +93,6 @@ struct feed {
     const char *title;         /* of the progress line: "adding" */
     const struct stat *refuse; /* a file that must not be read: the filter itself; NULL: none */
     bool prompt, questions;    /* as in input.h */
-    bool only_files;           /* the command has no -k */
     bool keep_going;  /* a file that cannot be read is reported, and the next one read ... */
     bool no_messages; /* ... and is not even reported */
     bool *unread;     /* of each such file, true is noted here; NULL: not noted */

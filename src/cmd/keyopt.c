@@ -16,7 +16,6 @@
 #include "base/private.h"
 #include "base/say.h"
 #include "keys/content.h"
-#include "keys/input.h"
 
 #define FOR_KEY_FILES .why = "is for records of key files"
 
@@ -288,6 +287,18 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
     if (keyopt->files0 != NULL)
         return read_names(keyopt);
     return keyopt->n_keys == 0 || make_given(keyopt);
+}
+
+struct input_spec keyopt_input(const struct keyopt *keyopt)
+{
+    return (struct input_spec){.files = keyopt->files,
+                               .n_files = keyopt->n_files,
+                               .terminator = keyopt->rule.terminator,
+                               .gzip = !keyopt->no_gzip,
+                               .secret = keyopt->rule.secret,
+                               .header = keyopt->header,
+                               .hint_k = true,
+                               .prints = keyopt->prints};
 }
 
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "cmd/cmd.h"
 #include "keys/batch.h"
+#include "keys/input.h"
 #include "file/format.h"
 #include "file/secret.h"
 
@@ -59,6 +60,9 @@ bool keyopt_take(void *keyopt, struct opt_parser *p, int id);
 /* Takes the key files: the operands after the first `n_before`. Call it after opt_parse. Reports a
  * mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before);
+
+/* How the key files are read. */
+struct input_spec keyopt_input(const struct keyopt *keyopt);
 
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);

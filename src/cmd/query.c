@@ -104,7 +104,7 @@ static bool take_query_also(void *query, struct opt_parser *p, int id)
     struct query *q = query;
     struct err err;
     (void)id;
-    return sources_add(&q->sources, p->value, &err) || say_failure(&err);
+    return sources_add(&q->sources, q->sources.n, p->value, NULL, &err) || say_failure(&err);
 }
 
 static const struct opt_group groups[] = {
@@ -399,7 +399,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 /* Prints the names of the other files, in order. */
 static bool print_others(const struct query *q)
 {
-    const struct input_spec spec = {.files = q->keyopt.files, .n_files = q->keyopt.n_files};
+    const struct input_spec spec = keyopt_input(&q->keyopt);
     bool ok = true;
     for (size_t i = 0; ok && (i < spec.n_files || i == 0); i++)
         if (!q->named[i])
@@ -459,7 +459,7 @@ static bool open_query(struct query *q, const char *path)
 {
     struct sources *s = &q->sources;
     struct err err;
-    if (!sources_add_first(s, path, NULL, &err))
+    if (!sources_add(s, 0, path, NULL, &err))
         return say_failure(&err);
     s->follow = q->annotate ? SOURCES_FOLLOW : SOURCES_STAY;
     if (!sources_open(s, &err)) {

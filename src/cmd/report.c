@@ -462,27 +462,7 @@ static const struct {
 
 enum { FAMILIES = sizeof families / sizeof *families };
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* A metric must not have two samples with one label. */
-static bool check_labels(const struct metrics *m, struct err *err)
-{
-    bool ok = true;
-    char **sorted = malloc(m->n * sizeof *sorted);
-    if (sorted == NULL)
-        return fail(err, "out of memory");
-    memcpy(sorted, m->label, m->n * sizeof *sorted);
-    qsort(sorted, m->n, sizeof *sorted, by_text);
-    for (size_t i = 1; i < m->n && ok; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            ok = fail(err, "'%s' is given twice", sorted[i]);
-    free(sorted);
-    return ok;
-}
-
 bool metrics_begin(struct metrics *m, char *const *names, size_t n, struct err *err)
 {
     *m = (struct metrics){.label = calloc(n, sizeof *m->label),
@@ -491,13 +471,17 @@ bool metrics_begin(struct metrics *m, char *const *names, size_t n, struct err *
         return fail(err, "out of memory");
     for (size_t i = 0; i < n * FAMILIES; i++)
         m->value[i] = NAN;
-    for (; m->n < n; m->n++) {
-        m->label[m->n] = malloc(VISIBLE_ROOM(strlen(names[m->n])));
-        if (m->label[m->n] == NULL)
+    m->n = n;
+    for (size_t i = 0; i < n; i++) {
+        char *label = m->label[i] = malloc(VISIBLE_ROOM(strlen(names[i])));
+        if (label == NULL)
             return fail(err, "out of memory");
-        visible_copy(m->label[m->n], names[m->n]);
+        visible_copy(label, names[i]);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(m->label[j], label) == 0)
+                return fail(err, "'%s' is given twice", label);
     }
-    return check_labels(m, err);
+    return true;
 }
 
 void metrics_next(struct metrics *m)

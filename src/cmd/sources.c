@@ -11,28 +11,18 @@
 #include "cmd/warn.h"
 #include "file/header.h"
 
-/* Inserts a filter before filter i. */
-static bool insert(struct sources *s, size_t i, struct source_filter source, struct err *err)
+bool sources_add(struct sources *s, size_t at, const char *path, struct store *open,
+                 struct err *err)
 {
     struct source_filter *filter = realloc(s->filter, (s->n + 1) * sizeof *filter);
     if (filter == NULL) {
-        store_close(source.now);
+        store_close(open);
         return fail(err, "out of memory");
     }
     s->filter = filter;
-    memmove(filter + i + 1, filter + i, (s->n++ - i) * sizeof *filter);
-    filter[i] = source;
+    memmove(filter + at + 1, filter + at, (s->n++ - at) * sizeof *filter);
+    filter[at] = (struct source_filter){.path = path, .now = open};
     return true;
-}
-
-bool sources_add(struct sources *s, const char *path, struct err *err)
-{
-    return insert(s, s->n, (struct source_filter){.path = path}, err);
-}
-
-bool sources_add_first(struct sources *s, const char *path, struct store *open, struct err *err)
-{
-    return insert(s, 0, (struct source_filter){.path = path, .now = open}, err);
 }
 
 /* Opens the file that the name refers to now as `next`, or keeps the one that is open. */
@@ -57,7 +47,7 @@ static bool suits(const struct sources *s, size_t i, struct err *err)
 }
 
 /* Adopts the key preparation of filter i, after those before it. If the filters' key lengths
- * differ, keys of any length are accepted. */
+ * differ, keys have that of the sink; without one, any. */
 static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, struct err *err)
 {
     const struct store *next = s->filter[i].next;
@@ -69,7 +59,7 @@ static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, stru
         return false;
     bool is_first = i == 0 && s->sink == NULL;
     if (!is_first && keyopt->rule.key_len != len)
-        keyopt->rule.key_len = s->one_length ? len : 0;
+        keyopt->rule.key_len = s->sink != NULL ? len : 0;
     return true;
 }
 

@@ -4,7 +4,7 @@
  *
  *     struct sources s = SOURCES_DEFAULT;
  *     s.keyopt = &keyopt;
- *     sources_add(&s, path, &err)                        // each filter
+ *     sources_add(&s, s.n, path, NULL, &err)             // each filter
  *     sources_open(&s, &err)
  *     ... for each chunk, in any thread:
  *     ok = sources_enter(&s, chunk->len, &err)
@@ -58,9 +58,8 @@ struct sources {
     bool which;            /* the answers name the filter that has a key ... */
     bool counts;           /* ... and its count; then there is one filter, a counted set */
     enum sources_follow follow;
-    struct store *sink; /* until sources_open: a filter for the same keys, which is not queried;
-                           NULL: none */
-    bool one_length;    /* keys have the length of that filter, or else of the first one */
+    struct store *sink; /* until sources_open: a filter for the same keys, and of their length,
+                           which is not queried; NULL: none */
     struct source_filter *filter;
     size_t n;
     struct confirm *list; /* NULL: none */
@@ -79,10 +78,10 @@ struct sources {
         .lock = PTHREAD_RWLOCK_INITIALIZER                                                         \
     }
 
-/* Adds a filter, as the last or the first one; the path is kept. `open`: it is open already, and
+/* Adds a filter as number `at`, up to s->n; the path is kept. `open`: it is open already, and
  * sources_close closes it, even after a failure; NULL: it is not. */
-bool sources_add(struct sources *s, const char *path, struct err *err);
-bool sources_add_first(struct sources *s, const char *path, struct store *open, struct err *err);
+bool sources_add(struct sources *s, size_t at, const char *path, struct store *open,
+                 struct err *err);
 
 /* Opens all filters, which must be for the same keys (header_same_questions), and the list. */
 bool sources_open(struct sources *s, struct err *err);
