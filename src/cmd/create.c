@@ -537,38 +537,17 @@ static bool print_layout_plan(const struct create *c, uint64_t n)
     struct plan plan = {
         .kind = kind_usual(), .n = filter.layer[0].n_design, .p = filter.fpr_design};
     plan_with_layouts(&plan);
-    plan_show(&plan, &layouts, c->json, stdout);
-    return true;
-}
-
-/* Without keys there is no header yet. */
-static bool print_layers(const struct create *c)
-{
-    struct err err;
-    struct header h = c->build.header;
-    if (h.n_layers == 0) {
-        header_begin(&h, &c->keyopt.rule, c->reproducible);
-        if (!header_design(&h, &c->design, 0, &err))
-            return say_failure(&err);
-    }
-    plan_show_layers(&h, c->json, stdout);
+    plan_show(&plan, &layouts, c->json);
     return true;
 }
 
 static bool print_plan(const struct create *c)
 {
-    struct plan plan;
     struct err err;
     uint64_t n = c->build.n_held;
-    bool sized = c->design.n != 0 || !c->design.empty;
-    if ((c->design.grow && !sized) || c->design.generations > 0)
-        return print_layers(c);
     if (c->design.layout != NULL)
         return print_layout_plan(c, n);
-    if (!design_plan(&c->design, n, &plan, &err))
-        return say_failure(&err);
-    plan_show(&plan, NULL, c->json, stdout);
-    return true;
+    return plan_show_design(&c->design, n, c->json, &err) || say_failure(&err);
 }
 
 /* Reads the secret for a new filter. --new-secret makes a missing one. With --like, the secret has

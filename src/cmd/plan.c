@@ -80,15 +80,14 @@ static void add_layouts(struct report *r, const struct plan_layouts *plan,
             add_layout(r, plan, &spec, &why[i]);
 }
 
-static void print_layouts(const struct plan_layouts *plan, const struct report *r, FILE *out)
+static void print_layouts(const struct plan_layouts *plan, const struct report *r)
 {
     static const int widths[] = {-10, 14, 4, 10, 10, 8, 0};
-    report_table(r, "layouts", widths, out);
-    fprintf(out,
-            "\nThe real FPR is that of the formula for %s. Of redisson, and of small filters of "
-            "others, it is\nestimated, to within a factor of 4. Bits a key are those of the other "
-            "program's file.\n",
-            plan->n != 0 ? "the capacity" : "a half-full filter");
+    report_table(r, "layouts", widths, stdout);
+    printf("\nThe real FPR is that of the formula for %s. Of redisson, and of small filters of "
+           "others, it is\nestimated, to within a factor of 4. Bits a key are those of the other "
+           "program's file.\n",
+           plan->n != 0 ? "the capacity" : "a half-full filter");
 }
 
 /* ---- Kinds. */
@@ -146,28 +145,27 @@ static void add_kinds(struct report *r, const struct plan *plan)
 
 /* How to make a filter of this kind, if there can be one. */
 static void print_maker(const struct plan *plan, const struct kind *kind, const char *option,
-                        const char *remark, FILE *out)
+                        const char *remark)
 {
     struct plan own;
     if (plan_kind(plan, kind, &own))
-        fprintf(out, "\n'create%s' makes %s%s.", option, kind->name, remark);
+        printf("\n'create%s' makes %s%s.", option, kind->name, remark);
 }
 
-static void print_kinds(const struct plan *plan, const struct report *r, FILE *out)
+static void print_kinds(const struct plan *plan, const struct report *r)
 {
     char p[NUM_TEXT], n[NUM_TEXT];
     static const int widths[] = {-8, 9, 8, 2, 11, 12, 12, 0};
-    fprintf(out, "%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
-            num_show_fpr(p, plan->p));
-    report_table(r, "kinds", widths, out);
-    fprintf(out,
-            "\nTheoretical minimum: %.2f bits/key. 'cache lines': the most that one query touches."
-            "\n'k': the bits that it tests. 'CPU time': about what building took on one machine.",
-            bound(plan));
-    print_maker(plan, kind_usual(), "", plan->grows ? ", which grows when it is full" : "", out);
-    print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added", out);
-    print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed", out);
-    fputc('\n', out);
+    printf("%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
+           num_show_fpr(p, plan->p));
+    report_table(r, "kinds", widths, stdout);
+    printf("\nTheoretical minimum: %.2f bits/key. 'cache lines': the most that one query touches."
+           "\n'k': the bits that it tests. 'CPU time': about what building took on one machine.",
+           bound(plan));
+    print_maker(plan, kind_usual(), "", plan->grows ? ", which grows when it is full" : "");
+    print_maker(plan, kind_compact(), " --compact", ", to which no keys can be added");
+    print_maker(plan, kind_counting(), " --counted", ", from which keys can be removed");
+    putchar('\n');
 }
 
 void plan_with_layouts(struct plan *plan)
@@ -178,7 +176,7 @@ void plan_with_layouts(struct plan *plan)
         *plan = (struct plan){.n = wish.n, .p = wish.p};
 }
 
-void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out)
+void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json)
 {
     struct report r = {0};
     struct err why[REPORT_ITEMS];
@@ -186,15 +184,15 @@ void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool
     if (layouts != NULL)
         add_layouts(&r, layouts, why);
     if (json) {
-        report_json(&r, out);
+        report_json(&r, stdout);
         return;
     }
     if (plan->kind != NULL)
-        print_kinds(plan, &r, out);
+        print_kinds(plan, &r);
     if (plan->kind != NULL && layouts != NULL)
-        fputc('\n', out);
+        putchar('\n');
     if (layouts != NULL)
-        print_layouts(layouts, &r, out);
+        print_layouts(layouts, &r);
 }
 
 /* ---- Filters of several layers. */
@@ -212,7 +210,7 @@ static double lines_of_query(const struct header *h)
     return lines;
 }
 
-static void print_json_layers(const struct header *h, FILE *out)
+static void print_json_layers(const struct header *h)
 {
     struct report r = {0};
     report_uint(&r, NULL, "n_design", FORM_COUNT, format_grows(h) ? UNKNOWN : EXACT, h->n_design);
@@ -224,45 +222,54 @@ static void print_json_layers(const struct header *h, FILE *out)
     report_uint(&r, NULL, "n_layer", FORM_COUNT, EXACT, h->layers[0].n_design);
     report_uint(&r, NULL, "bytes", FORM_BYTES, EXACT, h->file_len);
     report_number(&r, NULL, "lines_per_query", FORM_DIGITS, EXACT, lines_of_query(h));
-    report_json(&r, out);
+    report_json(&r, stdout);
 }
 
-static void print_text_layers(const struct header *h, FILE *out)
+static void print_text_layers(const struct header *h)
 {
     char p[NUM_TEXT], n[NUM_TEXT], len[NUM_TEXT];
     unsigned generations = chain_generations(h);
     if (!format_grows(h))
-        fprintf(out, "%s keys at ", num_show_count(n, (double)h->n_design));
+        printf("%s keys at ", num_show_count(n, (double)h->n_design));
     else
-        fputs("a growing filter at ", out);
-    fprintf(out, "a design FPR of %s", num_show_fpr(p, h->fpr_design));
+        fputs("a growing filter at ", stdout);
+    printf("a design FPR of %s", num_show_fpr(p, h->fpr_design));
     if (generations > 0)
-        fprintf(out, ", kept for %u rotation%s", generations, num_plural(generations));
+        printf(", kept for %u rotation%s", generations, num_plural(generations));
     num_show_count(n, (double)h->layers[0].n_design);
     num_show_bytes(len, h->file_len);
     if (format_grows(h))
-        fprintf(out, "\n\n%s for the first %s keys; layers are added as needed.\n", len, n);
+        printf("\n\n%s for the first %s keys; layers are added as needed.\n", len, n);
     else
-        fprintf(out,
-                "\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n",
-                len, h->n_layers, n, lines_of_query(h));
+        printf("\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n", len,
+               h->n_layers, n, lines_of_query(h));
 }
 
-void plan_show_layers(const struct header *h, bool json, FILE *out)
+bool plan_show_design(const struct design *d, uint64_t n, bool json, struct err *err)
 {
-    (json ? print_json_layers : print_text_layers)(h, out);
+    static const struct key_rule rule;
+    struct header h;
+    struct plan plan;
+    if (d->generations == 0 && !(d->grow && d->n == 0 && d->empty)) {
+        bool ok = design_plan(d, n, &plan, err);
+        if (ok)
+            plan_show(&plan, NULL, json);
+        return ok;
+    }
+    header_begin(&h, &rule, true);
+    if (!header_design(&h, d, n, err))
+        return false;
+    (json ? print_json_layers : print_text_layers)(&h);
+    return true;
 }
 
 /* ---- The command. */
 
 struct wishes {
-    struct plan plan;
+    struct design design;
     struct layout_spec spec;
     struct plan_layouts layouts;
-    bool json, has_n, has_layouts;
-    bool exact; /* whole hashes: the lowest possible rate */
-    bool grow, fixed;
-    unsigned generations; /* 0: none */
+    bool json, has_n, has_layouts, grow, fixed;
 };
 
 static const struct opt plan_opts[] = {
@@ -273,7 +280,7 @@ static const struct opt plan_opts[] = {
     {'s', "size", "BYTES",
      "file size: 512K, 64M, 2G (powers of 1024); determines the capacity or the rate, whichever is "
      "not given",
-     BYTES(struct wishes, plan.size)},
+     BYTES(struct wishes, design.size)},
     {300, "layout", "SPEC",
      "show also what another program would make: NAME[:PARAM=VALUE,...], or 'all'; seen-layouts(7) "
      "has the names",
@@ -284,7 +291,7 @@ static const struct opt plan_opts[] = {
      FLAG(struct wishes, grow), .not_with = " size layout"},
     {0, "generations", "G",
      "show a filter that forgets the oldest of G generations; --capacity is that of all together",
-     GENERATIONS(struct wishes, generations), .needs = " capacity",
+     GENERATIONS(struct wishes, design.generations), .needs = " capacity",
      .not_with = " grow size layout"},
     {0, "json", NULL, "print one JSON object instead of a table", FLAG(struct wishes, json)},
     {0},
@@ -297,10 +304,10 @@ static bool take_wish(void *wishes, struct opt_parser *p, int id)
     switch (id) {
     case 'n':
         w->has_n = true;
-        return opt_count(p, &w->plan.n);
+        return opt_count(p, &w->design.n);
     case 'p':
-        w->exact = strcmp(p->value, "0") == 0;
-        return w->exact || opt_fpr(p, &w->plan.p);
+        w->design.exact = strcmp(p->value, "0") == 0;
+        return w->design.exact || opt_fpr(p, &w->design.p);
     default:
         w->has_layouts = true;
         w->layouts.spec = strcmp(p->value, "all") == 0 ? NULL : &w->spec;
@@ -313,39 +320,48 @@ static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take_wi
 
 static int check_wishes(const struct wishes *w)
 {
-    if (!w->has_n && w->plan.size == 0 && !w->grow)
+    const struct design *d = &w->design;
+    if (!w->has_n && d->size == 0 && !w->grow)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
                                                     : "give a capacity (-n) or a size (-s)");
-    if (w->has_n && w->plan.n == 0)
+    if (w->has_n && d->n == 0)
         return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
-    if (w->exact && (w->grow || w->generations > 0))
+    if (d->exact && (w->grow || d->generations > 0))
         return opt_misuse(&cmd_plan, "an FPR of 0 is for counted sets, which neither grow nor have "
                                      "generations");
-    if (w->exact && (w->plan.size != 0 || w->has_layouts))
+    if (d->exact && (d->size != 0 || w->has_layouts))
         return opt_misuse(&cmd_plan, "an FPR of 0 takes a capacity (-n), and neither --size nor "
                                      "--layout");
     return 0;
 }
 
-static int run_layers(const struct wishes *w)
+/* The usual kind, or another one that supports the rate. */
+static void choose_kind(struct design *d)
 {
-    static const struct key_rule rule;
-    const struct design design = {
-        .n = w->plan.n, .p = w->plan.p, .grow = w->grow, .generations = w->generations};
-    struct header h;
-    struct err err;
-    header_begin(&h, &rule, true);
-    if (!header_design(&h, &design, 0, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    plan_show_layers(&h, w->json, stdout);
-    return 0;
+    struct err ignored;
+    double p = d->exact ? plan_least_fpr(d->n) : d->p;
+    if (p == 0 || d->size != 0 || kind_usual()->sizing->check_fpr(p, &ignored))
+        return;
+    d->kind = kind_compact()->sizing->check_fpr(p, &ignored) ? kind_compact() : kind_counting();
+    d->grow = false;
+}
+
+static bool show_layouts(const struct wishes *w, struct err *err)
+{
+    struct plan plan;
+    struct err ignored;
+    if (!design_plan(&w->design, 0, &plan, &ignored))
+        plan = (struct plan){.n = w->design.n, .p = w->design.p};
+    if (!check_layouts(&w->layouts, err))
+        return false;
+    plan_show(&plan, &w->layouts, w->json);
+    return true;
 }
 
 static int run(int argc, char **argv)
 {
-    struct wishes w = {.plan.kind = kind_usual()};
+    struct wishes w = {.design.empty = true};
+    struct design *d = &w.design;
     struct opt_parser p;
     struct err err;
     if (!opt_parse(&p, &cmd_plan, argc, argv, &w))
@@ -360,25 +376,13 @@ static int run(int argc, char **argv)
     int status = check_wishes(&w);
     if (status != 0)
         return status;
-    if ((w.grow && !w.has_n) || w.generations > 0)
-        return run_layers(&w);
-    w.layouts.n = w.plan.n;
-    w.layouts.p = w.plan.p;
-    if (w.exact)
-        w.plan.p = plan_least_fpr(w.plan.n);
-    /* If the usual kind does not support the rate, plan for one that does. */
-    if (w.plan.p > 0 && w.plan.size == 0 && !kind_usual()->sizing->check_fpr(w.plan.p, &err))
-        w.plan.kind =
-            kind_compact()->sizing->check_fpr(w.plan.p, &err) ? kind_compact() : kind_counting();
-    w.plan.grows = !w.fixed && w.plan.size == 0 && w.plan.kind == kind_usual();
-    if (w.has_layouts)
-        plan_with_layouts(&w.plan);
-    if (w.has_layouts ? !check_layouts(&w.layouts, &err) : !plan_solve(&w.plan, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    plan_show(&w.plan, w.has_layouts ? &w.layouts : NULL, w.json, stdout);
-    return 0;
+    w.layouts.n = d->n;
+    w.layouts.p = d->p;
+    d->grow = !w.fixed && d->size == 0 && d->generations == 0;
+    if (w.has_n && d->generations == 0)
+        choose_kind(d);
+    bool ok = w.has_layouts ? show_layouts(&w, &err) : plan_show_design(d, 0, w.json, &err);
+    return ok || say_failure(&err) ? 0 : EXIT_ERROR;
 }
 
 const struct command cmd_plan = {

@@ -7,7 +7,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "foreign/layout.h"
 #include "file/header.h"
@@ -25,9 +24,10 @@ void plan_with_layouts(struct plan *plan);
 
 /* Prints a solved plan, and the layouts unless NULL: as a table with a row for each kind of filter,
  * or as one JSON object. */
-void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json, FILE *out);
+void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json);
 
-/* Prints the planned header of a filter that grows or has generations, in the same forms. */
-void plan_show_layers(const struct header *h, bool json, FILE *out);
+/* The same for a design without a layout (n as with design_plan). Of one of several layers, prints
+ * these. */
+bool plan_show_design(const struct design *d, uint64_t n, bool json, struct err *err);
 
 #endif
