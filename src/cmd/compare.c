@@ -20,7 +20,7 @@ struct compare {
 static const struct opt compare_opts[] = {
     {0, "json", NULL, "print one JSON object", FLAG(struct compare, json)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct compare, make.threads)},
+     FEW(struct compare, make.threads)},
     {0},
 };
 

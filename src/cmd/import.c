@@ -54,7 +54,7 @@ static const struct opt import_opts[] = {
      FLAG(struct import, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct import, make.prints)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct import, make.threads)},
+     FEW(struct import, make.threads)},
     {0},
 };
 

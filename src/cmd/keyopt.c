@@ -57,7 +57,7 @@ const struct opt keyopt_opts[] = {
     {0, "no-gzip", NULL, "take input as it is, even if it looks compressed or binary",
      FLAG(struct keyopt, no_gzip), .not_with = " key", FOR_KEY_FILES},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct keyopt, threads)},
+     FEW(struct keyopt, threads)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct keyopt, progress)},
     {0},

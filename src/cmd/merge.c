@@ -53,7 +53,7 @@ static const struct opt result_opts[] = {
      FLAG(struct merge, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct merge, make.prints)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct merge, make.threads)},
+     FEW(struct merge, make.threads)},
     {0},
 };
 

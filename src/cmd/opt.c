@@ -54,7 +54,7 @@ static bool has_name(const char *name, size_t len, const char *word)
     return strlen(word) == len && memcmp(word, name, len) == 0;
 }
 
-static bool begins(const char *word, const char *name, size_t len)
+static bool begins_so(const char *word, const char *name, size_t len)
 {
     return word != NULL && strncmp(word, name, len) == 0;
 }
@@ -86,8 +86,8 @@ static const struct opt *find_given(const char *name, size_t len)
     int n = 0;
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i];
-        if (begins(o->name, name, len) || begins(o->also_name, name, len) ||
-            begins(o->old_name, name, len)) {
+        if (begins_so(o->name, name, len) || begins_so(o->also_name, name, len) ||
+            begins_so(o->old_name, name, len)) {
             found = o;
             n++;
         }
@@ -338,7 +338,7 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
         return opt_fpr(p, to);
     case TAKE_RATIO:
         return opt_ratio(p, to);
-    case TAKE_THREADS:
+    case TAKE_FEW:
         return opt_whole(p, 1024, to);
     case TAKE_GENERATIONS:
         return opt_generations(p, to);
@@ -397,7 +397,7 @@ static bool take_long(struct opt_parser *p, char *word, void *into)
         opt != NULL && !has_letter(opt) && find_hint(p->command->hints, word, strlen(word)) != NULL;
     if (opt == NULL || is_other)
         return unknown_long(p->command, word) == 0;
-    bool old = begins(opt->old_name, name, len) && !begins(opt->name, name, len);
+    bool old = begins_so(opt->old_name, name, len) && !begins_so(opt->name, name, len);
     return take_given(p, opt, name[len] == '=' ? name + len + 1 : NULL, old, into);
 }
 

@@ -32,7 +32,7 @@ enum opt_type {
     TAKE_BYTES,       /* ... above 0 */
     TAKE_FPR,         /* double */
     TAKE_RATIO,       /* double */
-    TAKE_THREADS,     /* unsigned */
+    TAKE_FEW,         /* unsigned, from 1 to 1024 */
     TAKE_GENERATIONS, /* unsigned */
     TAKE_BIT,         /* uint32_t, of which `bit` is set */
 };
@@ -52,7 +52,7 @@ enum opt_type {
 #define BYTES(s, member)             INTO(TAKE_BYTES, uint64_t, s, member)
 #define FPR(s, member)               INTO(TAKE_FPR, double, s, member)
 #define RATIO(s, member)             INTO(TAKE_RATIO, double, s, member)
-#define THREADS(s, member)           INTO(TAKE_THREADS, unsigned, s, member)
+#define FEW(s, member)               INTO(TAKE_FEW, unsigned, s, member)
 #define GENERATIONS(s, member)       INTO(TAKE_GENERATIONS, unsigned, s, member)
 #define BIT(s, member, which)        INTO(TAKE_BIT, uint32_t, s, member), .bit = (which)
 

@@ -15,7 +15,7 @@
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
 const struct opt redisopt_write[] = {
     {0, "wait", "N", "fail unless N replicas have what was written within 5 s",
-     AMOUNT(struct open_options, replicas), .needs = " URI"},
+     FEW(struct open_options, replicas), .needs = " URI"},
     PASSWORD_FILE,
     {0},
 };

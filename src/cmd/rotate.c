@@ -18,7 +18,7 @@ static const struct opt rotate_opts[] = {
     {0, "verbose", NULL, "report on stderr about how many keys the generation had",
      FLAG(struct options, verbose)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct options, threads)},
+     FEW(struct options, threads)},
     {0},
 };
 

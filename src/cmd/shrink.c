@@ -31,7 +31,7 @@ static const struct opt shrink_opts[] = {
      FLAG(struct shrink, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct shrink, json)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct shrink, make.threads)},
+     FEW(struct shrink, make.threads)},
     {0},
 };
 

@@ -35,7 +35,7 @@ static const struct opt own_opts[] = {
     {0, "secret", "FILE", "check that FILTER was made with this secret",
      TEXT(struct stats, keyopt.secret_path)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct stats, keyopt.threads)},
+     FEW(struct stats, keyopt.threads)},
     {0},
 };
 

@@ -23,7 +23,7 @@ static const struct opt verify_opts[] = {
      "make a sound file of the bits that are there, after a crash of the machine or a failed sync",
      FLAG(struct verify, repair)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     THREADS(struct verify, threads)},
+     FEW(struct verify, threads)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct verify, progress)},
     {0},

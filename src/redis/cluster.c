@@ -299,8 +299,8 @@ static void queue_jobs(struct cluster *cl, struct node *node, const struct reque
     if (cl->options.replicas == 0)
         return;
     char wait[60];
-    int n = snprintf(wait, sizeof wait, "WAIT %llu %u\r\n",
-                     (unsigned long long)cl->options.replicas, cl->options.wait_ms);
+    int n =
+        snprintf(wait, sizeof wait, "WAIT %u %u\r\n", cl->options.replicas, cl->options.wait_ms);
     conn_queue(node->conn, wait, (size_t)n, 1, &cl->replies);
     node->waits = true;
 }
@@ -427,7 +427,7 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
                       struct reply **replies, struct round *round)
 {
     node->waits = false;
-    if (r->type == REPLY_INTEGER && r->integer >= 0 && (uint64_t)r->integer >= cl->options.replicas)
+    if (r->type == REPLY_INTEGER && r->integer >= cl->options.replicas)
         return;
     for (size_t at = node->begin; at < node->end; at++) {
         size_t i = cl->order[at];
@@ -441,9 +441,8 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
     node_name(cl, node, name);
     if (r->type == REPLY_INTEGER)
         fail(&cl->trouble,
-             "only %lld of %llu replicas of '%s' have acknowledged what was written within %u s",
-             (long long)r->integer, (unsigned long long)cl->options.replicas, name,
-             cl->options.wait_ms / 1000);
+             "only %lld of %u replicas of '%s' have acknowledged what was written within %u s",
+             (long long)r->integer, cl->options.replicas, name, cl->options.wait_ms / 1000);
     else
         fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
 }

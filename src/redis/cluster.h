@@ -32,7 +32,7 @@ enum {
 struct cluster_options {
     struct conn_options conn; /* its user and db are set from the address */
     unsigned patience_ms;     /* how long to retry after temporary errors */
-    uint64_t replicas; /* so many of each node must acknowledge each batch (WAIT); 0: not asked */
+    unsigned replicas; /* so many of each node must acknowledge each batch (WAIT); 0: not asked */
     unsigned wait_ms;  /* within this time; conn.reply_ms must be more */
 };
 

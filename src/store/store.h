@@ -60,7 +60,7 @@ struct open_options {
     /* So many replicas must have received what is written; 0: they are not asked. If they do not
      * have keys in time, adding fails, and the keys are not reported as added, although the server
      * has them. */
-    uint64_t replicas;
+    unsigned replicas;
 };
 
 struct store_ops {
