@@ -35,20 +35,17 @@ const struct opt keyopt_opts[] = {
     {'w', "whitespace", NULL, "fields for -f are separated by runs of blanks and tabs, as in awk",
      FLAG(struct keyopt, rule.whitespace), .needs = " field", .why = "is for fields"},
     {'f', "field", "N[,N]...",
-     "the key is field N, the first is 1, the last is -1; of several fields, the key is all of "
-     "them in this order, with the delimiter between them (a blank with -w); 2-4 is 2,3,4",
+     "the key is field N, the first is 1, the last is -1; several are joined in this order, with "
+     "the delimiter between them (a blank with -w); 2-4 is 2,3,4",
      OWN, .not_with = " key", FOR_KEY_FILES},
     {0, "header", "N",
-     "skip the first N records of each file; where records are printed, those of the first file "
-     "are printed too",
+     "skip the first N records of each file; query and dedup print those of the first file",
      COUNT(struct keyopt, header), .not_with = " key", FOR_KEY_FILES},
     {0, "crlf", NULL, "remove one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "input-digests", NULL,
      "input lines are digests already (hex); for a filter made with --digest",
      FLAG(struct keyopt, rule.digested), .old_name = "digested"},
-    {0, "skip-bad", NULL,
-     "skip and count records without a valid key; the field is missing, is not hex, or is not what "
-     "the filter takes",
+    {0, "skip-bad", NULL, "skip and count records that lack the field, or whose key is not valid",
      FLAG(struct keyopt, rule.skip_bad)},
     {0, "secret", "FILE",
      "use the secret in FILE, the one that FILTER was (or will be) made with; SEEN_SECRET can name "

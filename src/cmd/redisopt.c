@@ -14,7 +14,7 @@
 
 const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
 const struct opt redisopt_write[] = {
-    {0, "wait", "N", "fail unless N replicas have what was written within 5 s",
+    {0, "wait", "N", "wait until N replicas have what is written, fail after 5 s",
      FEW(struct open_options, replicas), .needs = " URI"},
     PASSWORD_FILE,
     {0},

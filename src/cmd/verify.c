@@ -20,7 +20,7 @@ struct verify {
 
 static const struct opt verify_opts[] = {
     {0, "repair", NULL,
-     "make a sound file of the bits that are there, after a crash of the machine or a failed sync",
+     "after a crash of the machine or a failed sync, make a sound file of the bits that are there",
      FLAG(struct verify, repair)},
     {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
      FEW(struct verify, threads)},
