@@ -10,9 +10,8 @@
  * it, and while others write at each use; on a mismatch filter_query fails rather than reporting a
  * key absent. Only pages that a writer has marked as touched, and whose checksum has not been
  * renewed since, cannot be checked. A writer checks a page before it marks and changes it
- * (session.h). If the
- * mapped file shrinks or becomes unreadable while in use, the process ends with a message and
- * status 2.
+ * (session.h). If the mapped file shrinks or becomes unreadable while in use, the process ends with
+ * a message and status 2.
  */
 #ifndef FILE_FILTER_H
 #define FILE_FILTER_H

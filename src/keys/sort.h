@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sorts hashes, and removes repeats. `width`, 0 to 64: all hashes agree in bit `width` and above.
- */
+/* Sorts hashes, and removes repeats. All hashes agree in bit `width`, 0 to 64, and above. */
 #ifndef KEYS_SORT_H
 #define KEYS_SORT_H
 

@@ -5,9 +5,12 @@
  * store.h.
  *
  *     struct writer w;
- *     if (!writer_check(layers, name, &options, &err) || !session_begin(&session, &filter, &err))
- * ... writer_begin(&w, &session, &options, &state); while (...) writer_add(&w, keys, known, n,
- * &done, &err); writer_conclude(&w);
+ *     if (!writer_check(layers, name, &options, &err)) ...
+ *     if (!session_begin(&session, &filter, &err)) ...
+ *     writer_begin(&w, &session, &options, &state);
+ *     while (...)
+ *         writer_add(&w, keys, known, n, &done, &err);
+ *     writer_conclude(&w);
  */
 #ifndef WRITE_WRITER_H
 #define WRITE_WRITER_H
