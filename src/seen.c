@@ -71,7 +71,7 @@ static const struct command *find_command(const char *name)
     "is not a command: a filter cannot list its keys; 'seen query' says which of the given "       \
     "keys it has, 'seen stats' how many it has"
 
-/* What people type that is no command: names in other programs, and in version 0.1. */
+/* Words that people type in place of a command: names in other programs, and in version 0.1. */
 static const struct {
     const char *word, *answer;
 } words[] = {

@@ -22,7 +22,7 @@ static inline bool magic_begins(const void *data, size_t len)
 /* A Parquet file begins and ends with these bytes. */
 #define MAGIC_PARQUET "PAR1"
 
-/* What is said of one, as a predicate. */
+/* The rest of a message about one, after its name. */
 #define MAGIC_PARQUET_IS "is a Parquet file: DuckDB and parquet-cli ask its Bloom filters"
 
 static inline bool magic_parquet(const void *data, size_t len)

@@ -368,7 +368,7 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
     }
 }
 
-/* A filter that neither grows nor is emptied has a limit where none was given: beyond it, it would
+/* Sets the default limit of a filter that neither grows nor is rotated: beyond it, the filter would
  * soon know every key. */
 static void limit_fpr(struct adding *a)
 {

@@ -117,7 +117,7 @@ static bool take_field_number(struct keyopt *keyopt, const struct opt_parser *p,
     return number != 0 && n < KEY_FIELDS;
 }
 
-/* Splits "N" or "N-M", of which both are above 0. */
+/* Splits "N" or "N-M"; both must be above 0. */
 static bool parse_fields(const char *text, long *from, long *to)
 {
     char low[16] = ""; /* long enough for all numbers in range, as is the item */

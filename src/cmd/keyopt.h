@@ -28,7 +28,7 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    uint64_t header;    /* number of records at the start of each file that are no keys */
+    uint64_t header;    /* records to skip at the start of each file */
     const char *files0; /* --files0-from; NULL: not given */
     char **names;       /* read from there, and ... */
     size_t n_names;

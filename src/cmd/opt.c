@@ -451,7 +451,7 @@ static bool check_operands(const struct opt_parser *p)
     return false;
 }
 
-/* The words of opt.needs and opt.not_with that stand for no option. */
+/* The words of opt.needs and opt.not_with that stand for operands. */
 static const struct {
     const char *word, *shown;
 } operand_words[] = {

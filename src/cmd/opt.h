@@ -34,7 +34,7 @@ enum opt_type {
     TAKE_RATIO,       /* double */
     TAKE_FEW,         /* unsigned, from 1 to 1024 */
     TAKE_GENERATIONS, /* unsigned */
-    TAKE_BIT,         /* uint32_t, of which `bit` is set */
+    TAKE_BIT,         /* sets `bit` in a uint32_t */
 };
 
 /* The offset of a member of that type; of another type, it does not compile. */

@@ -269,9 +269,9 @@ double layers_dropped(double dropped, uint64_t added, const struct census *all, 
 }
 
 /*
- * By the counters, a layer was given the keys that set a bit, and those that were dropped, of which
- * each count follows from the FPR by the formula at the n when a key was added. The bits' n does
- * not depend on that. The two differ for three reasons:
+ * By the counters, a layer was given the keys that set a bit, and those that were dropped. The
+ * number of these follows from the FPR by the formula, at the n when each key was added. The bits'
+ * n does not depend on that. The two differ for three reasons:
  *
  * - The bits' own error, with standard deviation sd. It acts twice: if by chance more bits are set
  *   than n keys set on average, more keys are also falsely reported present. This changes A, the

@@ -276,10 +276,10 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     return sync_header(s, err) && publish(s, next, sync, err);
 }
 
-/* Ends a session of which no writer is alive. If they were killed, all that they stored is there,
- * so this does what the last of them would have done. If the machine crashed, marks of touched
- * pages may be lost; if the file was copied beside a writer, pages may be. So all pages are looked
- * at: one that neither matches nor is marked makes the file dirty, as a failed sync does. */
+/* Ends a session whose writers are all dead. If they were killed, everything that they stored is
+ * there, so this does what the last of them would have done. If the machine crashed, marks of
+ * touched pages may be lost; if the file was copied beside a writer, pages may be. So all pages are
+ * checked: one that neither matches nor is marked makes the file dirty, as a failed sync does. */
 static bool recover(struct session *s, unsigned threads, struct err *err)
 {
     const struct filter *f = s->filter;

@@ -470,8 +470,7 @@ static void look_at_first(struct batch *b, bool terminated)
         b->signs |= SIGN_DIGESTS;
 }
 
-/* The same for n whole records, of which every eighth is looked at: all of them would cost 7 % of a
- * query. */
+/* The same for every eighth of n whole records: all of them would cost 7 % of a query. */
 static void look_at_records(struct batch *b, size_t n)
 {
     for (size_t i = 0; i < n; i += 8)

@@ -233,7 +233,7 @@ struct input {
     uint64_t total;
     _Atomic uint64_t done;
     atomic_bool stopped;
-    atomic_size_t wanted;   /* the first file of which more chunks are wanted */
+    atomic_size_t wanted;   /* the first file that is still to be read */
     _Atomic int64_t resume; /* of input_resume; -1: not called */
 };
 

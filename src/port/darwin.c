@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* macOS, where it is no BSD. */
+/* macOS, where it differs from the BSDs. */
 #include "port/port.h"
 
 #ifdef __APPLE__

@@ -132,7 +132,7 @@ static bool change_lock(int fd, const struct stat *st, short type, off_t byte)
     return type == F_UNLCK || add_entry(fd, st, type, byte);
 }
 
-/* Waiting in the kernel would keep other threads from giving up what is waited for. */
+/* Waits by polling: a thread that waited in the kernel would keep the others from unlocking. */
 bool port_lock(int fd, short type, off_t byte, bool wait)
 {
     struct stat st;

@@ -116,8 +116,8 @@ void port_widen_pipe(int fd, int len);
 bool port_wait_input(int fd, int milliseconds);
 
 /* ---- Locks of single bytes, which may lie beyond the end of a file. They belong to the open
- * file: another one may not lock what conflicts, in this process neither, and port_close gives them
- * up, as the end of the process does. */
+ * file: another open file cannot take a conflicting lock, not even in this process. port_close
+ * gives them up, as the end of the process does. */
 
 /* Takes a lock (type F_RDLCK: shared; F_WRLCK: exclusive, fd must be open for writing) or gives it
  * up (F_UNLCK). False: errno is set. Another has it: EAGAIN or EACCES, without `wait`; EINTR: a

@@ -32,8 +32,8 @@ enum {
 struct cluster_options {
     struct conn_options conn; /* its user and db are set from the address */
     unsigned patience_ms;     /* how long to retry after temporary errors */
-    unsigned replicas; /* so many of each node must acknowledge each batch (WAIT); 0: not asked */
-    unsigned wait_ms;  /* within this time; conn.reply_ms must be more */
+    unsigned replicas;        /* of each node, that must acknowledge each batch (WAIT) */
+    unsigned wait_ms;         /* within this time; conn.reply_ms must be more */
 };
 
 /* Connects to the server at `address`. If it is a node of a cluster, asks it for the other nodes.

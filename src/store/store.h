@@ -57,9 +57,8 @@ struct store {
 /* For stores that are not files. All zero, or NULL instead of a pointer to them: the defaults. */
 struct open_options {
     const char *password_file; /* its first line is the password; NULL: the environment has it */
-    /* So many replicas must have received what is written; 0: they are not asked. If they do not
-     * have keys in time, adding fails, and the keys are not reported as added, although the server
-     * has them. */
+    /* Number of replicas that must have received what is written. If they do not have keys in time,
+     * adding fails, and the keys are not reported as added, although the server has them. */
     unsigned replicas;
 };
 

@@ -20,7 +20,7 @@ struct compared {
     struct overlap overlap;
     bool exact; /* neither `overlap` nor seen.total_smaller is an estimate */
     /* For counted sets only. */
-    unsigned bits; /* of a fingerprint; 0: they are no counted sets */
+    unsigned bits; /* of a fingerprint; 0: not counted sets */
     struct counts_seen seen;
 };
 

@@ -24,7 +24,7 @@ enum { THREAD_MEMORY = 1 << 20 };
 /* With a fixed size: the most memory besides that of the filter, which is free while keys come. */
 enum { SIZED_MEMORY = 60 << 20 };
 
-/* For a layout of fixed size, up to so many keys are counted exactly. */
+/* For a layout of fixed size, the most keys that are counted exactly. */
 enum { COUNTED = 1 << 19 };
 
 /* Address space that a thread reserves beyond its memory, mostly unused: room for 4 MiB of the

@@ -55,7 +55,7 @@ struct filter_build {
     /* Results. */
     struct header header;
     struct census census;
-    uint64_t n_held; /* distinct keys of the filter; unless `counted`, about so many by its bits */
+    uint64_t n_held; /* distinct keys of the filter; an estimate from its bits unless `counted` */
     bool counted;
     /* The rest is private. */
     struct keyset *keys;

@@ -103,7 +103,7 @@ static bool is_high(const struct writer *w)
     return keys_in_layer(w) > w->warn_n;
 }
 
-/* Adds to state->dropped the part of this writer in what the filter took for known. */
+/* Adds to state->dropped the keys of this writer that the filter probably took for known. */
 static void settle(struct writer *w)
 {
     uint64_t end = newest(w)->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
@@ -355,8 +355,8 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     return true;
 }
 
-/* A key may raise the FPR by several times what the formula says: that happens when its line is
- * nearly full. So the last key must have room for this number of keys. */
+/* A key whose line is nearly full may raise the FPR by several times what the formula says. So the
+ * last key must have room for this number of keys. */
 static const double SPARE = 3;
 
 static enum add_result refuse_key(const struct writer *w, struct err *err)

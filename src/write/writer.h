@@ -43,7 +43,7 @@ struct add_options {
 struct add_state {
     uint64_t n_new;    /* keys added that were not reported present */
     double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
-    bool too_full;     /* the filter is fuller than designed, of which one call warned */
+    bool too_full;     /* the filter is fuller than designed, and one call warned */
     char warning[512]; /* a warning from the last call; empty: none */
 };
 
