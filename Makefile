@@ -31,11 +31,11 @@ endif
 # i386: without SSE2, doubles are computed with digits that they do not have, and files would differ.
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 SSE2 := $(if $(filter i386 i486 i586 i686,$(ARCH)),-msse2 -mfpmath=sse)
-# With _XOPEN_SOURCE alone, macOS hides parts of POSIX, too.
-STD  := $(SSE2) -std=c11 -D_XOPEN_SOURCE=700 -D_DARWIN_C_SOURCE -D_FILE_OFFSET_BITS=64 -pthread -ffp-contract=off -fno-strict-aliasing
+# With _XOPEN_SOURCE alone, macOS and NetBSD hide parts of POSIX, too.
+STD  := $(SSE2) -std=c11 -D_XOPEN_SOURCE=700 -D_DARWIN_C_SOURCE -D_NETBSD_SOURCE -D_FILE_OFFSET_BITS=64 -pthread -ffp-contract=off -fno-strict-aliasing
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wundef \
-        -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference
+        -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference -Wno-enum-float-conversion
 ifdef WERROR
 WARN += -Werror
 endif
@@ -125,7 +125,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist deb static packages musl plain macos install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist deb static packages musl plain systems install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -303,10 +303,10 @@ emulated:
 	$(Q)JOBS=$(JOBS) UNITS='$(patsubst $(BUILD)/unit/test_%,%,$(if $(FULL),$(UNIT),$(PORTABLE)))' \
 	    tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## macos: compile and link for macOS, on arm64 and x86-64; nothing is run there (npm fetches the compiler)
-macos:
+## systems: compile and link for macOS and the BSDs; nothing is run there (npm fetches the compiler)
+systems:
 	+$(Q)$(PARALLEL) all
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) tests/macos
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) tests/systems
 
 ## interop: filters exchanged with Guava, DCSO's bloom, PHP, clients of Redis (packages: deps-ci)
 INTEROP := guava dcso php redis clients second

@@ -81,12 +81,16 @@ uint64_t ram_group_limit(const char *membership, const char *root)
     return limit;
 }
 
+#ifndef RLIMIT_AS
+#define RLIMIT_AS RLIMIT_DATA /* OpenBSD */
+#endif
+
 uint64_t ram_limit(void)
 {
     struct rlimit space;
     uint64_t limit = ram_group_limit("/proc/self/cgroup", "/sys/fs/cgroup");
     limit = smaller_of(limit, port_ram());
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-        limit = smaller_of(limit, space.rlim_cur);
+        limit = smaller_of(limit, (uint64_t)space.rlim_cur);
     return limit;
 }

@@ -655,9 +655,9 @@ static bool all_touched(const struct layer *l, const uint8_t *touched)
 {
     uint64_t pages = layer_pages(l), whole = pages / 8, i = 0;
     uint8_t rest = (uint8_t)((1u << pages % 8) - 1);
-    for (; i + sizeof(uint64_t) <= whole; i += sizeof(uint64_t)) /* the bitmap begins a page */
-        if (__atomic_load_n((const uint64_t *)(const void *)(touched + i), __ATOMIC_RELAXED) !=
-            UINT64_MAX)
+    for (; i + sizeof(size_t) <= whole; i += sizeof(size_t)) /* the bitmap begins a page */
+        if (__atomic_load_n((const size_t *)(const void *)(touched + i), __ATOMIC_RELAXED) !=
+            SIZE_MAX)
             return false;
     for (; i < whole; i++)
         if (__atomic_load_n(touched + i, __ATOMIC_RELAXED) != UINT8_MAX)

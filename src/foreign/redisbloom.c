@@ -61,7 +61,7 @@ static const struct {
     unsigned chain, link;
 } lengths[] = {{16, 49}, {20, 49}, {20, 53}};
 
-enum { CHAIN_MAX = 20, LINK_MAX = 53 };
+enum { CHAIN_LEN_MAX = 20, LINK_LEN_MAX = 53 };
 
 static const uint64_t SEED_64 = 0xc6a4a7935bd1e995, SEED_32 = 0x5bd1e995, SEED_MURMUR2 = 0x9747b28c;
 
@@ -480,8 +480,8 @@ static size_t encode_link(const struct layout_filter *filter, unsigned i, uint8_
 static bool write_header(const struct layout_filter *filter, const struct layout_sink *sink,
                          struct err *err)
 {
-    uint8_t bytes[LINK_MAX];
-    _Static_assert((int)CHAIN_MAX <= (int)LINK_MAX, "both parts fit");
+    uint8_t bytes[LINK_LEN_MAX];
+    _Static_assert((int)CHAIN_LEN_MAX <= (int)LINK_LEN_MAX, "both parts fit");
     if (!sink->write(sink->ctx, 0, bytes, encode_chain(filter, bytes), err))
         return false;
     for (unsigned i = 0; i < filter->n_layers; i++)

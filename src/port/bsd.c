@@ -3,7 +3,6 @@
 #undef _XOPEN_SOURCE /* FreeBSD shows all without it */
 #define _BSD_SOURCE
 #define _DEFAULT_SOURCE
-#define _NETBSD_SOURCE
 
 #include "port/port.h"
 
@@ -14,11 +13,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/param.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #if defined __APPLE__ || defined __FreeBSD__ || defined __OpenBSD__
 #include <sys/mount.h>
+#endif
+#ifdef __APPLE__
+#include <sys/random.h>
 #endif
 
 bool port_random(void *to, size_t len)

@@ -3,7 +3,6 @@
 #undef _XOPEN_SOURCE /* FreeBSD shows all without it */
 #define _BSD_SOURCE
 #define _DEFAULT_SOURCE
-#define _NETBSD_SOURCE
 
 #include "port/port.h"
 
