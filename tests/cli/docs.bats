@@ -64,12 +64,16 @@ same()
     done
 }
 
-@test "the options that pages only list are described in seen-keys(7), or in seen-add(1)" {
+@test "the options that pages only list are described in another page" {
     described=$(of_page seen-keys.7 "$tags")
-    of_page seen-add.1 "$tags" >added
+    { of_page seen-add.1 "$tags"; of_page seen-redis.7 "$tags"; } >elsewhere
     for command in create add remove query dedup; do
         of_page "seen-$command.1" "$lists" >listed
-        same "$described" "$(grep -vxFf added listed)"
+        same "$described" "$(grep -vxFf elsewhere listed)"
+    done
+    for command in import export; do
+        of_page "seen-$command.1" "$lists" >listed
+        run -1 grep -vxFf elsewhere listed
     done
 }
 

@@ -263,9 +263,9 @@ writes()
     cp r.seen f.seen
     writes "$redisson"
     seen export r.seen -o "${redisson/urls:r/urls:new}"
-    # What is listed is what the sources send. AUTH needs no right; ASKING is sent as it is.
+    # What is listed is what the sources send. AUTH needs no right; ASKING and WAIT are sent as text.
     sed -n "/^\.SH $title/,/^\.SH [^P]/p" "$SOURCE/man/$PAGE" | grep -oE '\+[a-z_]+(\.[a-z]+)?' |
-        tr -d + | grep -vx asking | sort >listed
+        tr -d + | grep -vxE 'asking|wait' | sort >listed
     grep -rhoE '(requests_begin|_command|temporary)\(.*"[A-Z_.]{3,}".*' "$SOURCE"/src/{redis,store} |
         grep -oE '"[A-Z_.]{3,}"' | tr -d '"' | grep -vx AUTH | tr '[:upper:]' '[:lower:]' |
         sort -u >sent
