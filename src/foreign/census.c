@@ -22,34 +22,11 @@ double classic_fpr_at(const struct layer *layer, double n)
     return classic_fpr(layer, 1 - clear);
 }
 
-/* After n keys with k positions each, the number of clear bits has the mean m q, q = e^(-kn/m), and
- * the variance m q (1 - (1 + kn/m) q), like the number of empty cells (Feller, Introduction to
- * Probability I, II.11). */
-static void estimate(double m, unsigned k, double set, struct census *out)
-{
-    double clear = m - set, least = ceil(set / k), fewest, most;
-    out->bits = (uint64_t)m;
-    out->bits_set = set / m;
-    double q = clear / m, load = log(m / fmax(clear, 1));
-    if (q > 0.5) { /* the error of n is that of the clear bits, divided by k q */
-        double sd = sqrt(fmax(0, q * (1 - (1 + load) * q) * m)) / (k * q);
-        out->n = fmax(least, m / k * load);
-        out->n_low = fmax(least, out->n - CENSUS_Z95 * sd);
-        out->n_high = out->n + CENSUS_Z95 * sd;
-        return;
-    }
-    layer_clear_interval(clear, -(1 + load) / m, &fewest, &most);
-    out->n_at_least = clear < CENSUS_FEWEST_CLEAR;
-    out->n_low = fmax(least, m / k * log(m / most));
-    out->n = out->n_at_least ? out->n_low : fmax(least, m / k * load);
-    out->n_high = out->n_at_least ? INFINITY : fmax(least, m / k * log(m / fewest));
-}
-
 void classic_census_of(const struct layer *layer, uint64_t set, struct census *out)
 {
-    double reach = reach_of(layer);
-    *out = (struct census){0};
-    estimate(reach, classic_of(layer).k, fmin((double)set, reach), out);
+    double reach = reach_of(layer), in_reach = fmin((double)set, reach);
+    *out = (struct census){.bits = (uint64_t)reach, .bits_set = in_reach / reach};
+    overlap_census(reach, classic_of(layer).k, in_reach, out);
     out->fpr = classic_fpr(layer, out->bits_set);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kind/kind.h"
 
-#include <math.h>
-
 #include "keys/keyset.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
@@ -49,15 +47,6 @@ const struct kind *kind_counting(void)
 uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t len)
 {
     return (uint32_t)xxh3_bytes(data, len, seed + page);
-}
-
-/* (clear - E)^2 = z2 (E + spread E^2) */
-void layer_clear_interval(double clear, double spread, double *low, double *high)
-{
-    double z2 = CENSUS_Z95 * CENSUS_Z95, a = 1 - z2 * spread, b = clear + z2 / 2;
-    double root = sqrt(fmax(0, b * b - a * clear * clear));
-    *high = (b + root) / a;
-    *low = clear * clear / (b + root);
 }
 
 /* 64 bytes for a key, 16 MiB for input. */

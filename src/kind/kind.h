@@ -74,17 +74,6 @@ struct census {
     double bits_set; /* fraction of set bits */
 };
 
-/* The 95 % interval of the mean E of a number of clear bits, or of unused cells, whose variance is
- * E + spread E^2: the means from which `clear` is CENSUS_Z95 deviations away (as in Wilson's score
- * interval, 1927). Where the variance is less than about 1, as with few keys in a large table, the
- * interval is too wide, and a multiple of the deviation does better. */
-void layer_clear_interval(double clear, double spread, double *low, double *high);
-
-/* With fewer clear bits than this, their number gives no upper bound for the number of keys: its
- * distribution is too far from normal. Below 5, the interval's upper end would fail up to 9 % of
- * the time. */
-enum { CENSUS_FEWEST_CLEAR = 5 };
-
 /* Two sets of keys, a and b: estimates of the number of keys in a, in b and in their union (any),
  * and the variances of these estimates. var_both is the variance of the same estimate for a layer
  * that holds only the keys in both. The covariance of the estimates for two sets is the variance

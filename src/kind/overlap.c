@@ -27,6 +27,44 @@ double overlap_variance(double cells, unsigned k, double n)
     return cells * exp_above_line(k * n / cells) / k / k;
 }
 
+/* The 95 % interval of the mean E of a number of free cells whose variance is E + spread E^2: the
+ * means from which `clear` is CENSUS_Z95 deviations away (as in Wilson's score interval, 1927):
+ * (clear - E)^2 = z2 (E + spread E^2). */
+static void clear_interval(double clear, double spread, double *low, double *high)
+{
+    double z2 = CENSUS_Z95 * CENSUS_Z95, a = 1 - z2 * spread, b = clear + z2 / 2;
+    double root = sqrt(fmax(0, b * b - a * clear * clear));
+    *high = (b + root) / a;
+    *low = clear * clear / (b + root);
+}
+
+/* With fewer free cells than this, there is no upper bound for the number of keys: below 5, the
+ * interval's upper end would fail up to 9 % of the time. */
+enum { FEWEST_CLEAR = 5 };
+
+/* After n keys, the number of free cells has the mean cells q, q = e^(-kn/cells), and the variance
+ * cells q (1 - (1 + kn/cells) q), like the number of empty cells (Feller, Introduction to
+ * Probability I, II.11). Where few cells are occupied, that variance may be less than 1, and
+ * clear_interval would be too wide. */
+void overlap_census(double cells, unsigned k, double occupied, struct census *out)
+{
+    double clear = cells - occupied, least = ceil(occupied / k), fewest, most;
+    if (clear > cells / 2) {
+        double n = -cells / k * log1p(-occupied / cells);
+        double margin = CENSUS_Z95 * sqrt(overlap_variance(cells, k, n));
+        out->n = fmax(least, n);
+        out->n_low = fmax(least, out->n - margin);
+        out->n_high = out->n + margin;
+        return;
+    }
+    double load = log(cells / fmax(clear, 1));
+    clear_interval(clear, -(1 + load) / cells, &fewest, &most);
+    out->n_at_least = clear < FEWEST_CLEAR;
+    out->n_low = fmax(least, cells / k * log(cells / most));
+    out->n = out->n_at_least ? out->n_low : fmax(least, cells / k * load);
+    out->n_high = out->n_at_least ? INFINITY : fmax(least, cells / k * log(cells / fewest));
+}
+
 bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pair_census *out)
 {
     double n[4], variance[4];

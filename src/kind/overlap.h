@@ -56,6 +56,9 @@ bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits,
 double overlap_keys(double cells, unsigned k, double occupied);
 double overlap_variance(double cells, unsigned k, double n);
 
+/* Sets the number of keys of such a table, with its interval, and n_at_least. */
+void overlap_census(double cells, unsigned k, double occupied, struct census *out);
+
 /* A pair_census for such tables, from the numbers of cells occupied in a, in b and in any. False:
  * too many cells are occupied. */
 bool overlap_cells(double cells, unsigned k, const double occupied[3], struct pair_census *out);

@@ -8,7 +8,7 @@
  * Each interval is false in at most 7 % of the runs, and beyond that by chance, 4 standard
  * deviations: some 33 of 250. With the 5 % that most have, one of 500 counts has more for one seed
  * in 10,000; Guava's, with 30 keys of 13 probes, is false in 8.5 %, which is more for one seed in
- * 300. Of all that are two-sided, 59,000, together 93 to 98 % hold: 95.4 to 95.7 for five seeds.
+ * 300. Of all that are two-sided, 44,000, together 93 to 98 % hold: 95.4 to 95.7 for two seeds.
  *
  * tags: computing foreign
  */

@@ -96,9 +96,9 @@ uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out);
  * of distinct keys with its error.
  */
 
-/* Up to this average number of clear bits per line, the number of keys is estimated from the total
- * of clear bits, since some lines may be full. Above, it is estimated line by line. With an average
- * of 16, a line is full with probability e^-16; where 8 are expected, with e^-8. */
+/* Up to this average number of clear bits per line, some lines may be full, so the number of keys
+ * has no upper bound. With an average of 16, a line is full with probability e^-16; where 8 are
+ * expected, with e^-8. */
 enum { BLOOM_CLEAR_BITS = 16 };
 
 /* The sums of bloom_table. */

@@ -131,7 +131,7 @@ static double fpr_of(const struct bloom *bloom, const struct bloom_census *c, do
  * throw hits one of c clear bits with probability c / B. So B / c throws are expected to get from
  * x - 1 = B - c set bits to x, with the variance B / c (B / c - 1). Summed from the empty line up
  * to x, these are unbiased estimates of the number of throws and of that estimate's variance, as
- * long as the line does not fill up. */
+ * long as the line does not fill up. Of a full line, they give no more than a lower bound. */
 static void count_by_lines(const struct bloom *bloom, const struct bloom_census *c,
                            struct census *out)
 {
@@ -147,83 +147,6 @@ static void count_by_lines(const struct bloom *bloom, const struct bloom_census 
     out->n = n / bloom->k;
     out->n_low = fmax(0, out->n - margin);
     out->n_high = out->n + margin;
-}
-
-/* ln(1 - x) for 0 <= x < 1/16: eight terms leave 2^-36 of the first one. */
-static double log_without(double x)
-{
-    double sum = 0;
-    for (int i = 8; i >= 1; i--)
-        sum = (sum + 1.0 / i) * x;
-    return -sum;
-}
-
-/* e^x - 1 for -1 <= x <= 2: twenty terms leave less than 2^-40. */
-static double exp_less_1(double x)
-{
-    double sum = 1;
-    for (int i = 20; i >= 2; i--)
-        sum = 1 + sum * x / i;
-    return x * sum;
-}
-
-/* Distribution of the number of clear bits in the whole filter after n keys. A key sets a given bit
- * with probability `one`, and at least one of two given bits with probability `pair`, which depends
- * on whether the bits are in the same line or page. So the number of clear bits has the mean
- *
- *     E = m (1 - one)^n
- *
- * for m bits in all. Summed over all pairs of bits, its variance is about E + spread E^2, where
- *
- *     spread = -1/m + (sum over the m - 1 other bits of (1 - pair)^n / (1 - one)^2n - 1) / m
- */
-struct clear_law {
-    double log_bits;              /* ln m */
-    double decay;                 /* ln(1 - one) */
-    double line, page, elsewhere; /* ln(1 - pair) - 2 ln(1 - one), for each kind of pair */
-    double m;
-};
-
-static struct clear_law clear_law_of(const struct bloom *bloom)
-{
-    double lines = PAGE_LINES * (double)bloom->pages, hit = bloom->lines / lines;
-    double miss = fill_power(B - 1, bloom->k / bloom->lines);
-    double miss_two = fill_power(B - 2, bloom->k / bloom->lines);
-    double one = hit * (1 - miss), both = 0;
-    /* A key sets both bits: its two lines are one of a page's ORDERED_PAIRS. */
-    if (bloom->lines == 2)
-        both = 2 * PAGE_LINES / lines / ORDERED_PAIRS * (1 - miss) * (1 - miss);
-    struct clear_law law = {.m = B * lines};
-    law.log_bits = exact_log(law.m);
-    law.decay = log_without(one);
-    law.line = log_without(hit * (1 - miss_two)) - 2 * law.decay;
-    law.page = log_without(2 * one - both) - 2 * law.decay;
-    law.elsewhere = log_without(2 * one) - 2 * law.decay;
-    return law;
-}
-
-static double spread_at(const struct clear_law *law, double n)
-{
-    double same_line = B - 1, same_page = (PAGE_LINES - 1) * (double)B;
-    double other_pages = law->m - PAGE_LINES * (double)B;
-    return (same_line * exp_less_1(n * law->line) + same_page * exp_less_1(n * law->page) +
-            other_pages * exp_less_1(n * law->elsewhere) - 1) /
-           law->m;
-}
-
-/* Estimates the number of keys from the number of clear bits. At the ends of the interval, the
- * number of clear bits is CENSUS_Z95 deviations from its mean. If few bits are clear, there is no
- * upper end. */
-static void count_by_clear_bits(const struct bloom *bloom, double clear, struct census *out)
-{
-    struct clear_law law = clear_law_of(bloom);
-    double least, most;
-    /* ln(c + 1/2) has the mean ln E, to second order. */
-    out->n = fmax(0, (exact_log(clear + 0.5) - law.log_bits) / law.decay);
-    layer_clear_interval(clear, spread_at(&law, out->n), &least, &most);
-    out->n_low = fmax(0, (exact_log(most) - law.log_bits) / law.decay);
-    out->n_high =
-        clear < CENSUS_FEWEST_CLEAR ? HUGE_VAL : (exact_log(least) - law.log_bits) / law.decay;
 }
 
 static void result(const struct layer *layer, const void *sums, struct census *out)
@@ -247,13 +170,12 @@ static void result(const struct layer *layer, const void *sums, struct census *o
     out->bits = (uint64_t)lines * B;
     out->bits_set = 1 - (double)clear / (lines * B);
     out->fpr = fpr_of(&bloom, c, lines);
-    if ((double)clear > BLOOM_CLEAR_BITS * lines)
-        count_by_lines(&bloom, c, out);
-    else
-        count_by_clear_bits(&bloom, (double)clear, out);
-    out->n_at_least = isinf(out->n_high);
-    if (out->n_at_least)
+    count_by_lines(&bloom, c, out);
+    out->n_at_least = (double)clear <= BLOOM_CLEAR_BITS * lines;
+    if (out->n_at_least) {
         out->n = out->n_low;
+        out->n_high = HUGE_VAL;
+    }
 }
 
 static bool alike(const struct layer *a, const struct layer *b)
@@ -269,18 +191,11 @@ static void resize(struct layer *layer, uint64_t pages)
     bloom_to(&bloom, layer);
 }
 
-/* As in count_by_lines, for which the variance below holds. */
 static double keys(const struct layer *layer, const void *sums)
 {
-    struct bloom bloom = bloom_of(layer);
-    const struct bloom_census *c = sums;
-    double throws = 0, n = 0, set = 0, lines = PAGE_LINES * (double)bloom.pages;
-    for (unsigned x = 1; x <= B; x++) {
-        throws += B / (B - x + 1.0);
-        n += (double)c->lines_with[x] * throws / bloom.k;
-        set += (double)c->lines_with[x] * x;
-    }
-    return B * lines - set > BLOOM_CLEAR_BITS * lines ? n : NAN;
+    struct census c;
+    result(layer, sums, &c);
+    return c.n_at_least ? NAN : c.n;
 }
 
 /* For a line with t B bits thrown into it, the variance in throws is B (e^t - 1 - t). The number of

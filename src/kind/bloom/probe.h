@@ -103,55 +103,31 @@ BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
     return k <= before ? 0 : k - before < PROBES_IN_WORD ? k - before : PROBES_IN_WORD;
 }
 
+#define BLOOM_CASE(body, k, lines)                                                                 \
+    case 2 * (k) + (lines):                                                                        \
+        body(k, lines);                                                                            \
+        break;
+
 /* Calls body(k, lines): with constants for the values that sizing chooses, with variables for other
  * values. Without constants, probing is half as fast. */
 #define BLOOM_WITH_CONSTANTS(body, k, lines)                                                       \
-    switch ((k)*2 + (lines)-1) {                                                                   \
-    case 2 * 3:                                                                                    \
-        body(3, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 4:                                                                                    \
-        body(4, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 5:                                                                                    \
-        body(5, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 6:                                                                                    \
-        body(6, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 7:                                                                                    \
-        body(7, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 8:                                                                                    \
-        body(8, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 9:                                                                                    \
-        body(9, 1);                                                                                \
-        break;                                                                                     \
-    case 2 * 10 + 1:                                                                               \
-        body(10, 2);                                                                               \
-        break;                                                                                     \
-    case 2 * 12 + 1:                                                                               \
-        body(12, 2);                                                                               \
-        break;                                                                                     \
-    case 2 * 14 + 1:                                                                               \
-        body(14, 2);                                                                               \
-        break;                                                                                     \
-    case 2 * 16 + 1:                                                                               \
-        body(16, 2);                                                                               \
-        break;                                                                                     \
-    case 2 * 18 + 1:                                                                               \
-        body(18, 2);                                                                               \
-        break;                                                                                     \
-    case 2 * 20 + 1:                                                                               \
-        body(20, 2);                                                                               \
-        break;                                                                                     \
-    case 2 * 22 + 1:                                                                               \
-        body(22, 2);                                                                               \
-        break;                                                                                     \
+    switch (2 * (k) + (lines)) {                                                                   \
+        BLOOM_CASE(body, 3, 1)                                                                     \
+        BLOOM_CASE(body, 4, 1)                                                                     \
+        BLOOM_CASE(body, 5, 1)                                                                     \
+        BLOOM_CASE(body, 6, 1)                                                                     \
+        BLOOM_CASE(body, 7, 1)                                                                     \
+        BLOOM_CASE(body, 8, 1)                                                                     \
+        BLOOM_CASE(body, 9, 1)                                                                     \
+        BLOOM_CASE(body, 10, 2)                                                                    \
+        BLOOM_CASE(body, 12, 2)                                                                    \
+        BLOOM_CASE(body, 14, 2)                                                                    \
+        BLOOM_CASE(body, 16, 2)                                                                    \
+        BLOOM_CASE(body, 18, 2)                                                                    \
+        BLOOM_CASE(body, 20, 2)                                                                    \
+        BLOOM_CASE(body, 22, 2)                                                                    \
     default:                                                                                       \
         body(k, lines);                                                                            \
-        break;                                                                                     \
     }
 
 /* The loops over keys of one instruction set, as in bloom.h. insert ignores present. */

@@ -7,34 +7,18 @@
 #include <string.h>
 
 #include "kind/counted/parts.h"
+#include "kind/overlap.h"
 #include "kind/target.h"
 
 void counted_census(const struct counted *c, struct census *out)
 {
-    double cells = ldexp(1, (int)c->bits), entries = (double)c->entries;
+    double entries = (double)c->entries;
     *out = (struct census){
         .fpr = counted_fpr(c), .n = entries, .n_low = entries, .n_high = entries, .n_exact = true};
     if (c->bits == 64)
         return;
-    /* Each of n keys has one of `cells` fingerprints. The number of unused fingerprints has the
-     * mean cells * exp(-n / cells) = cells * free, and the variance
-     * cells * free * (1 - (1 + n / cells) * free). */
-    double unused = cells - entries, free = 1 - out->fpr, per_cell = -log1p(-out->fpr);
     out->n_exact = false;
-    if (free < 0.5) {
-        double fewest, most;
-        per_cell = log(cells / fmax(unused, 1));
-        layer_clear_interval(unused, -(1 + per_cell) / cells, &fewest, &most);
-        out->n_at_least = unused < CENSUS_FEWEST_CLEAR;
-        out->n_low = fmax(entries, cells * log(cells / most));
-        out->n = out->n_at_least ? out->n_low : cells * per_cell;
-        out->n_high = out->n_at_least ? INFINITY : cells * log(cells / fewest);
-        return;
-    }
-    double sd = sqrt(fmax(0, cells * (1 - (1 + per_cell) * free) / free));
-    out->n = cells * per_cell;
-    out->n_low = fmax(entries, out->n - CENSUS_Z95 * sd);
-    out->n_high = out->n + CENSUS_Z95 * sd;
+    overlap_census(ldexp(1, (int)c->bits), 1, entries, out);
 }
 
 void counted_layer_begin(struct counted_layer *l, const struct target *target,
