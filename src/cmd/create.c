@@ -160,7 +160,7 @@ static bool read_like(struct create *c)
     if (!filter_read_header(c->like, &c->like_header, &err))
         return say_failure(&err);
     if (format_forgets(like_header) || like_header->n_layers != 1 ||
-        !layer_takes_keys(&like_header->layers[0])) {
+        !kind_takes_keys(like_header->layers[0].kind)) {
         say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
         return false;
     }

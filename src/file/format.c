@@ -517,7 +517,7 @@ static void set_features(struct header *h)
     h->incompat &= INCOMPAT_SECRET;
     h->incompat |= INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0);
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (layer_takes_keys(&h->layers[i]))
+        if (kind_takes_keys(h->layers[i].kind))
             h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;
 }
 

@@ -15,7 +15,7 @@ static bool query_layer(const struct layers *l, unsigned i, struct hashes keys, 
                         uint64_t *present, layers_verify *verify, void *ctx, struct err *err)
 {
     const struct layer *layer = &l->header->layers[i];
-    bool first = verify != NULL && !layer_takes_keys(layer);
+    bool first = verify != NULL && !kind_takes_keys(layer->kind);
     if (first && !verify(ctx, i, keys, n, err))
         return false;
     layer->kind->query(layer, l->data[i], keys, n, present);

@@ -383,11 +383,6 @@ const struct kind *kind_counting(void);
  * about 1e18 if there is no limit. */
 double layer_n_at(const struct layer *layer, double fpr);
 
-static inline bool layer_takes_keys(const struct layer *layer)
-{
-    return kind_takes_keys(layer->kind);
-}
-
 /* Calls need(ctx, page) for every page that a query of n keys reads; stops and returns false if
  * `need` does. Always inlined, with `need` where possible, since it runs for every key. n is at
  * most LAYER_BATCH. */

@@ -17,7 +17,7 @@ struct job {
     const struct layer *layer; /* the union */
     const struct union_of *parts;
     const struct target *target; /* NULL: nothing is written */
-    bool in_place;               /* the only part is the union */
+    bool in_place;               /* the only part is the union; only to count */
     uint64_t len;                /* bytes of it that are made */
     pthread_mutex_t lock;
     void *sums; /* over the pieces done */
@@ -122,16 +122,13 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The largest layer to which all parts fold. */
-static struct layer common_layer(const struct union_of *parts)
+/* The largest layer to which both fold. */
+static struct layer common_layer(const struct layer *a, const struct layer *b)
 {
-    struct layer layer = *parts->layer[0];
-    const struct table *table = table_of(&layer);
-    uint64_t bits = bits_of(&layer);
-    for (unsigned i = 1; i < parts->n; i++)
-        bits = common_divisor(bits, bits_of(parts->layer[i]));
+    struct layer layer = *a;
+    const struct table *table = table_of(a);
     if (table->resize != NULL)
-        table->resize(&layer, bits / table->unit);
+        table->resize(&layer, common_divisor(bits_of(a), bits_of(b)) / table->unit);
     return layer;
 }
 
@@ -146,20 +143,12 @@ static void count(const struct layer *layer, const struct union_of *parts, unsig
     run(&job, threads, &none);
 }
 
-void table_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
-                        unsigned threads, struct census *out)
-{
-    const struct union_of parts = {.n = n, .layer = layer, .data = data};
-    const struct layer common = common_layer(&parts);
-    uint64_t sums[TABLE_SUMS];
-    count(&common, &parts, threads, sums);
-    table_of(&common)->result(&common, sums, out);
-}
-
 void table_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                   struct census *out)
 {
-    table_census_union(&layer, &data, 1, threads, out);
+    uint64_t sums[TABLE_SUMS];
+    count(layer, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, threads, sums);
+    table_of(layer)->result(layer, sums, out);
 }
 
 bool table_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
@@ -170,7 +159,7 @@ bool table_pair(const struct layer *const *layer, const uint8_t *const *data, un
         {.n = 1, .layer = layer + 1, .data = data + 1},
         {.n = 2, .layer = layer, .data = data},
     };
-    const struct layer common = common_layer(&parts[2]);
+    const struct layer common = common_layer(layer[0], layer[1]);
     const struct table *table = table_of(&common);
     double n[3];
     for (unsigned i = 0; i < 3; i++) {
@@ -194,31 +183,14 @@ bool table_pair(const struct layer *const *layer, const uint8_t *const *data, un
 
 /* ---- Writing. */
 
-static bool write_layer(const struct target *target, const struct union_of *parts, bool in_place,
-                        struct census *census, struct err *err)
+bool table_write_union(const struct target *target, const struct union_of *parts,
+                       struct census *census, struct err *err)
 {
     uint64_t sums[TABLE_SUMS] = {0};
-    struct job job = {.layer = target_layer(target),
-                      .parts = parts,
-                      .target = target,
-                      .in_place = in_place,
-                      .sums = sums};
+    struct job job = {
+        .layer = target_layer(target), .parts = parts, .target = target, .sums = sums};
     if (!run(&job, target->threads, err))
         return false;
     table_of(job.layer)->result(job.layer, sums, census);
     return true;
-}
-
-bool table_write_union(const struct target *target, const struct union_of *parts,
-                       struct census *census, struct err *err)
-{
-    return write_layer(target, parts, false, census, err);
-}
-
-bool table_write(const struct target *target, const uint8_t *data, struct census *census,
-                 struct err *err)
-{
-    const struct layer *layer = target_layer(target);
-    return write_layer(target, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, true,
-                       census, err);
 }

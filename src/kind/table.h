@@ -57,10 +57,6 @@ struct union_of {
 void table_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                   struct census *out);
 
-/* A census of the union of n layers that are alike, folded to the largest size that all fold to. */
-void table_census_union(const struct layer *const *layer, const uint8_t *const *data, unsigned n,
-                        unsigned threads, struct census *out);
-
 /* A census of the keys of two layers that are alike. False: too many bits are set. */
 bool table_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
                 struct pair_census *out);
@@ -74,9 +70,5 @@ void table_make(const struct layer *layer, const struct union_of *parts, uint64_
  * `unite` gave, or one part folded. */
 bool table_write_union(const struct target *target, const struct union_of *parts,
                        struct census *census, struct err *err);
-
-/* The same from the layer's own data, which nobody may change meanwhile. */
-bool table_write(const struct target *target, const uint8_t *data, struct census *census,
-                 struct err *err);
 
 #endif

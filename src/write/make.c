@@ -256,7 +256,7 @@ static void sort_layers(struct make *m)
     unsigned place[FORMAT_MAX_LAYERS] = {0}, n = 0;
     for (int changes = 0; changes < 2; changes++)
         for (unsigned i = 0; i < m->header.n_layers; i++)
-            if (layer_takes_keys(&m->header.layers[i]) == (changes != 0)) {
+            if (kind_takes_keys(m->header.layers[i].kind) == (changes != 0)) {
                 place[i] = n;
                 made[n] = m->layer[i];
                 sorted[n++] = m->header.layers[i];

@@ -149,7 +149,7 @@ bool writer_check(struct layers layers, const char *name, const struct add_optio
     const struct header *h = layers.header;
     const struct layer *layer = &h->layers[chain_newest(h)];
     struct err why;
-    if (!layer_takes_keys(layer))
+    if (!kind_takes_keys(layer->kind))
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
     if (kind_is_exact(layer->kind) && !layer->kind->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);

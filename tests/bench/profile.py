@@ -37,8 +37,8 @@ STAGES = [
     ("sort", r"^sort_|^insertion$"),
     ("look for repeats", r"remove_repeats|^distinct|^group|^by_(marks|table|sorting)$"),
     ("set bits (Bloom)", r"^(test_)?insert_"),
-    ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part"
-                                 r"|try_loads|ribbon_work"),
+    ("solve equations (ribbon)", r"^(ribbon_)?(add|derive|solve)_|do_table|build_by|build_part|build_block"
+                                 r"|try_loads"),
     ("probe (Bloom)", r"^query_"),
     (PROBE, r"^answer_|^aim_|^ribbon_(query|aim)|^(begin|end)_group$|^find$|^look_"),
     ("checksums, bit counts", r"page_sum|sum_piece|census|count_"),

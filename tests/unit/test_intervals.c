@@ -137,25 +137,36 @@ static void look_common(const struct pair *p, double n, struct tally *t)
     note_census(t, COMMON, &all, n);
 }
 
+/* The union of both is as large as the second. */
+static void note_union(const struct pair *p, enum figure_id id, const uint8_t *second, double truth,
+                       struct tally *t)
+{
+    static _Alignas(LAYER_PAGE) uint8_t any[MOST_BYTES];
+    const struct layer *layer[2] = {&p->layer[0], &p->layer[1]};
+    const uint8_t *data[2] = {p->data[0], second};
+    const struct union_of parts = {.n = 2, .layer = layer, .data = data};
+    struct census c;
+    table_make(layer[1], &parts, 0, (size_t)layer[1]->data_len, any);
+    layer[1]->kind->census(layer[1], any, 1, &c);
+    note_census(t, id, &c, truth);
+}
+
 static void look(const struct pair *p, double third, struct tally *t)
 {
     const struct kind *kind = p->layer[0].kind;
     const struct layer *layer[2] = {&p->layer[0], &p->layer[1]};
-    const uint8_t *data[2] = {p->data[0], p->data[1]}, *folded[2] = {p->data[0], p->zero};
+    const uint8_t *data[2] = {p->data[0], p->data[1]};
     struct census c;
     struct pair_census pair;
     struct overlap o;
     kind->census(layer[0], data[0], 1, &c);
     note_census(t, MADE, &c, 2 * third);
-    table_census_union(layer, data, 2, 1, &c);
-    note_census(t, UNITED, &c, 3 * third);
+    note_union(p, UNITED, p->data[1], 3 * third, t);
     look_joined(p, 3 * third, t);
-    if (p->folds) {
-        table_census_union(layer, folded, 2, 1, &c);
-        note_census(t, FOLDED, &c, 2 * third);
-    } else {
+    if (p->folds)
+        note_union(p, FOLDED, p->zero, 2 * third, t);
+    else
         look_common(p, third, t);
-    }
     if (table_pair(layer, data, 1, &pair)) {
         overlap_estimate(&pair, &o);
         note_overlap(t, &o, 3 * third, third);

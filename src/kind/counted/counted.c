@@ -49,11 +49,6 @@ bool counted_check(const struct layer *layer, struct err *err)
     return true;
 }
 
-double counted_fpr(const struct counted *c)
-{
-    return ldexp((double)c->entries, -(int)c->bits);
-}
-
 uint64_t counted_expected_len(const struct counted *c, uint64_t entries)
 {
     struct counted design = *c;

@@ -150,9 +150,6 @@ static inline uint64_t counted_directory_len(const struct counted *c)
     return 8 * counted_groups(c) + 2 * counted_blocks(c);
 }
 
-/* The probability that an absent key is reported present. */
-double counted_fpr(const struct counted *c);
-
 /* The expected length of the data, for entries with random hashes and all counts 1. Exact to
  * within 2 % or 32 bytes. */
 uint64_t counted_expected_len(const struct counted *c, uint64_t entries);

@@ -13,8 +13,11 @@
 void counted_census(const struct counted *c, struct census *out)
 {
     double entries = (double)c->entries;
-    *out = (struct census){
-        .fpr = counted_fpr(c), .n = entries, .n_low = entries, .n_high = entries, .n_exact = true};
+    *out = (struct census){.fpr = ldexp(entries, -(int)c->bits),
+                           .n = entries,
+                           .n_low = entries,
+                           .n_high = entries,
+                           .n_exact = true};
     if (c->bits == 64)
         return;
     out->n_exact = false;

@@ -128,9 +128,6 @@ uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t
 /* No block that is not large is longer: bucket bits, counts and remainders. */
 #define COUNTED_LONGEST ((uint64_t)COUNTED_ENTRIES * 32 + 64)
 
-/* The count of a fingerprint, 0 if it is not in the set. With `counts` false, 1 for any count. */
-uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts);
-
 enum { COUNTED_BATCH = 256 };
 
 /* Sets bit key[k] of present if the set has v[key[k]], in block where[k], for k < n <=

@@ -54,23 +54,6 @@ void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n
         v->query(set, hash + i, n - i < COUNTED_BATCH ? n - i : COUNTED_BATCH, present + i / 64);
 }
 
-void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
-                          uint64_t *count)
-{
-    const struct counted *c = &set->counted;
-    bool all_one = c->total == c->entries;
-    for (size_t i = 0; i < n; i += COUNTED_BATCH) {
-        size_t batch = n - i < COUNTED_BATCH ? n - i : COUNTED_BATCH;
-        uint64_t present[COUNTED_BATCH / 64] = {0};
-        counted_query(set, hash + i, batch, present);
-        for (size_t k = 0; k < batch; k++) {
-            count[i + k] = bit_of(present, k);
-            if (count[i + k] > 0 && !all_one)
-                count[i + k] = counted_look_up(set, counted_fingerprint(c, hash[i + k]), true);
-        }
-    }
-}
-
 /* Announces pages before a lookup reads them. */
 struct needs {
     bool (*page)(void *ctx, uint64_t page); /* NULL: all pages are available */
@@ -241,14 +224,32 @@ static uint64_t look_up_large(const struct counted_set *set, const struct counte
     return is_found(set, &s) && count < UINT64_MAX ? count + 1 : 0;
 }
 
-uint64_t counted_look_up(const struct counted_set *set, uint64_t v, bool counts)
+/* The count of a fingerprint, 0 if it is not in the set. */
+static uint64_t find_count(const struct counted_set *set, uint64_t v)
 {
     struct needs needs = {.page = NULL};
     struct counted_block where;
     if (!find_block(set, v, &needs, &where))
         return 0;
     return where.large ? look_up_large(set, &where, v)
-                       : look_up_small(set, &where, v, counts, &needs);
+                       : look_up_small(set, &where, v, true, &needs);
+}
+
+void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
+                          uint64_t *count)
+{
+    const struct counted *c = &set->counted;
+    bool all_one = c->total == c->entries;
+    for (size_t i = 0; i < n; i += COUNTED_BATCH) {
+        size_t batch = n - i < COUNTED_BATCH ? n - i : COUNTED_BATCH;
+        uint64_t present[COUNTED_BATCH / 64] = {0};
+        counted_query(set, hash + i, batch, present);
+        for (size_t k = 0; k < batch; k++) {
+            count[i + k] = bit_of(present, k);
+            if (count[i + k] > 0 && !all_one)
+                count[i + k] = find_count(set, counted_fingerprint(c, hash[i + k]));
+        }
+    }
 }
 
 void counted_query_some(const struct counted_set *set, const uint64_t *v,

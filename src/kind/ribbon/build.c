@@ -59,7 +59,7 @@ _Static_assert(2 * FEW <= KEY_ROOM, "few keys, and as many behind them");
 /* Capacity for segments, in bytes. */
 #define BODY_ROOM (MOST_SLOTS / RIBBON_WIDTH * 8 * RIBBON_MAX_COLUMNS)
 
-struct ribbon_work {
+struct work {
     struct ribbon_rows rows; /* of all tables in sequence */
     uint64_t *x, *bumped, *tmp;
     uint8_t *body, *head;
@@ -98,11 +98,25 @@ static uint64_t x0_of(uint64_t x, unsigned table, unsigned seed)
     return number == 0 ? x : unmix(x) - number * 0x9e3779b97f4a7c15;
 }
 
+static void ribbon_work_free(struct work *w)
+{
+    if (w == NULL)
+        return;
+    free(w->rows.coefficients);
+    free(w->rows.bits);
+    free(w->x);
+    free(w->bumped);
+    free(w->tmp);
+    free(w->body);
+    free(w->head);
+    free(w);
+}
+
 /* calloc() of a large block uses memory only where it is touched, and sanitizers detect accesses
  * beyond it. */
-struct ribbon_work *ribbon_work_new(void)
+static struct work *ribbon_work_new(void)
 {
-    struct ribbon_work *w = calloc(1, sizeof *w);
+    struct work *w = calloc(1, sizeof *w);
     if (w == NULL)
         return NULL;
     w->rows.coefficients = calloc(ROWS_ROOM, sizeof *w->rows.coefficients);
@@ -116,20 +130,6 @@ struct ribbon_work *ribbon_work_new(void)
         return w;
     ribbon_work_free(w);
     return NULL;
-}
-
-void ribbon_work_free(struct ribbon_work *w)
-{
-    if (w == NULL)
-        return;
-    free(w->rows.coefficients);
-    free(w->rows.bits);
-    free(w->x);
-    free(w->bumped);
-    free(w->tmp);
-    free(w->body);
-    free(w->head);
-    free(w);
 }
 
 /* The keys of a bucket, by the threshold level that bumps them. A threshold of l bumps keys
@@ -163,7 +163,7 @@ struct table {
     unsigned columns;
 };
 
-static bool insert_rows(struct ribbon_work *w, const struct table *t, const uint64_t *x, size_t n)
+static bool insert_rows(struct work *w, const struct table *t, const uint64_t *x, size_t n)
 {
     if (n > RIBBON_GROUP)
         return false;
@@ -173,7 +173,7 @@ static bool insert_rows(struct ribbon_work *w, const struct table *t, const uint
 
 /* Adds rows for the keys of a bucket, level by level from the back, since the keys at the front are
  * bumped first. Returns the threshold: the first level that does not fit, or 0. */
-static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const uint64_t *x,
+static unsigned add_bucket(struct work *w, const struct table *t, const uint64_t *x,
                            const struct bucket *b)
 {
     unsigned level = 3;
@@ -184,7 +184,7 @@ static unsigned add_bucket(struct ribbon_work *w, const struct table *t, const u
 }
 
 /* Appends a table to the rows, and its thresholds (all zero) to the head. */
-static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_t segments)
+static struct table begin_table(struct work *w, unsigned columns, uint64_t segments)
 {
     struct table t = {
         segments, {w->rows.coefficients + w->slots, w->rows.bits + w->slots}, columns};
@@ -200,8 +200,7 @@ static struct table begin_table(struct ribbon_work *w, unsigned columns, uint64_
 
 /* Makes the rows and thresholds of a table for x[0..n), ascending. Copies the bumped keys to
  * w->tmp; returns their number. */
-static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, size_t n,
-                   uint64_t segments)
+static size_t band(struct work *w, unsigned columns, const uint64_t *x, size_t n, uint64_t segments)
 {
     uint8_t *thresholds = w->head + w->thresholds_len;
     struct table t = begin_table(w, columns, segments);
@@ -221,8 +220,7 @@ static size_t band(struct ribbon_work *w, unsigned columns, const uint64_t *x, s
 
 /* Solves a table's rows, which begin at row `slots`, from the last to the first. Appends the
  * table's segments to the body. */
-static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, size_t slots,
-                       uint64_t segments)
+static void substitute(struct work *w, const struct ribbon *ribbon, size_t slots, uint64_t segments)
 {
     uint64_t narrow = ribbon_narrow(ribbon, segments), s[RIBBON_MAX_COLUMNS] = {0};
     size_t len = 8 * (size_t)ribbon_words(ribbon, narrow, segments);
@@ -238,7 +236,7 @@ static void substitute(struct ribbon_work *w, const struct ribbon *ribbon, size_
     w->body_len += len;
 }
 
-static void substitute_all(struct ribbon_work *w, const struct ribbon *ribbon,
+static void substitute_all(struct work *w, const struct ribbon *ribbon,
                            const struct ribbon_entry *entry)
 {
     size_t slots = 0;
@@ -257,8 +255,8 @@ struct recipe {
 };
 
 /* Sets w->bumped to the x0 of the table's keys x[0..n). x may be w->bumped itself. */
-static size_t bump(struct ribbon_work *w, const struct recipe *recipe, unsigned t,
-                   const uint64_t *x, size_t n)
+static size_t bump(struct work *w, const struct recipe *recipe, unsigned t, const uint64_t *x,
+                   size_t n)
 {
     for (size_t i = 0; i < n; i++)
         w->bumped[i] = x0_of(x[i], t, recipe->seed);
@@ -268,8 +266,8 @@ static size_t bump(struct ribbon_work *w, const struct recipe *recipe, unsigned 
 /* Makes the rows of table `t` for n keys. Table 0 reads their x0, ascending, from w->x and leaves
  * it unchanged; other tables read w->bumped. Puts the x0 of bumped keys in w->bumped and returns
  * their number. With 0 columns, only determines which keys are bumped. */
-static size_t do_table(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
-                       unsigned t, size_t n, struct ribbon_entry *entry)
+static size_t do_table(struct work *w, unsigned columns, const struct recipe *recipe, unsigned t,
+                       size_t n, struct ribbon_entry *entry)
 {
     uint64_t segments = segments_for(n, recipe->load[t]);
     const uint64_t *x0 = t == 0 ? w->x : w->bumped, *x = x0;
@@ -294,15 +292,15 @@ static size_t do_table(struct ribbon_work *w, unsigned columns, const struct rec
     return bump(w, recipe, t, x, n);
 }
 
-static size_t first_table(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
-                          size_t n, struct ribbon_entry *entry)
+static size_t first_table(struct work *w, unsigned columns, const struct recipe *recipe, size_t n,
+                          struct ribbon_entry *entry)
 {
     w->slots = w->thresholds_len = 0;
     return do_table(w, columns, recipe, 0, n, entry);
 }
 
-static void later_tables(struct ribbon_work *w, unsigned columns, const struct recipe *recipe,
-                         size_t n, struct ribbon_entry *entry)
+static void later_tables(struct work *w, unsigned columns, const struct recipe *recipe, size_t n,
+                         struct ribbon_entry *entry)
 {
     for (unsigned t = 1; t < RIBBON_TABLES; t++) {
         if (entry->segments[t - 1] != 0)
@@ -315,8 +313,8 @@ static void later_tables(struct ribbon_work *w, unsigned columns, const struct r
 
 /* Finds the best recipe for few keys with this seed; returns the bytes of the block. The keys that
  * table 0 bumps are used for several loads of table 1, so a copy is kept after the keys in w->x. */
-static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, size_t n,
-                          uint8_t seed, struct recipe *best)
+static uint64_t try_loads(struct work *w, const struct ribbon *ribbon, size_t n, uint8_t seed,
+                          struct recipe *best)
 {
     uint64_t best_len = UINT64_MAX, *kept = w->x + n;
     for (size_t a = 0; a < N_LOAD_0; a++) {
@@ -342,7 +340,7 @@ static uint64_t try_loads(struct ribbon_work *w, const struct ribbon *ribbon, si
 }
 
 /* Returns the number of keys that the first table bumped. */
-static size_t build_by(struct ribbon_work *w, const struct ribbon *ribbon, const struct recipe *r,
+static size_t build_by(struct work *w, const struct ribbon *ribbon, const struct recipe *r,
                        size_t n, struct ribbon_entry *entry)
 {
     unsigned columns = ribbon->columns + (ribbon->wide != 0);
@@ -358,7 +356,7 @@ static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
     return (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
 }
 
-static void build_rows(struct ribbon_work *w, const struct ribbon *ribbon, size_t n, unsigned depth,
+static void build_rows(struct work *w, const struct ribbon *ribbon, size_t n, unsigned depth,
                        struct ribbon_entry *entry)
 {
     struct recipe r = {{usual_load[0], usual_load[1], usual_load[2]}, 0, false}, other;
@@ -376,7 +374,7 @@ static void build_rows(struct ribbon_work *w, const struct ribbon *ribbon, size_
 }
 
 /* Pads the head with zeroes. */
-static size_t end_head(struct ribbon_work *w)
+static size_t end_head(struct work *w)
 {
     while (w->thresholds_len % 8 != 0)
         w->head[w->thresholds_len++] = 0;
@@ -385,7 +383,7 @@ static size_t end_head(struct ribbon_work *w)
 }
 
 /* Makes the list of leftover keys, in place. */
-static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
+static const uint8_t *make_list(struct work *w, size_t n, unsigned depth)
 {
     uint8_t *list = (uint8_t *)w->bumped;
     for (size_t i = 0; i < n; i++)
@@ -396,68 +394,75 @@ static const uint8_t *make_list(struct ribbon_work *w, size_t n, unsigned depth)
     return list;
 }
 
-/* Makes the rows and the head. */
-static void begin_rows(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
-                       size_t n, unsigned depth, struct ribbon_block *out)
-{
-    assert(n <= RIBBON_LARGEST);
-    *out = (struct ribbon_block){.entry = {.keys = (uint32_t)n}};
-    for (size_t i = 0; i < n; i++)
-        w->x[i] = ribbon_turn(hash[i], depth);
-    build_rows(w, ribbon, n, depth, &out->entry);
-    out->part[0] = (struct ribbon_bytes){w->head, end_head(w)};
-    out->part[1] = (struct ribbon_bytes){make_list(w, out->entry.listed, depth),
-                                         (size_t)8 * out->entry.listed};
-}
+/* The hashes that share the top `depth` bits of `first`: ascending, distinct. */
+struct part {
+    uint64_t first;
+    unsigned depth;
+    const uint64_t *hash;
+    size_t n;
+};
 
-static void end_rows(struct ribbon_work *w, const struct ribbon *ribbon, struct ribbon_block *out)
-{
-    substitute_all(w, ribbon, &out->entry);
-    out->part[2] = (struct ribbon_bytes){w->body, w->body_len};
-}
+/* A block is its parts in sequence: thresholds, list, segments. They are valid until the worker's
+ * next block. */
+enum { BLOCK_PARTS = 3 };
 
-void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
-                       size_t n, unsigned depth, struct ribbon_block *out)
-{
-    begin_rows(w, ribbon, hash, n, depth, out);
-    end_rows(w, ribbon, out);
-}
+struct block {
+    struct ribbon_entry entry; /* `at` is set when the block has its place */
+    struct {
+        const uint8_t *at;
+        size_t len;
+    } part[BLOCK_PARTS];
+};
 
 static double fpr_of_block(void *ctx, const struct ribbon *ribbon)
 {
-    const struct ribbon_block *block = ctx;
+    const struct block *block = ctx;
     return ribbon_block_fpr(ribbon, &block->entry, block->part[0].at, 0);
 }
 
-void ribbon_work_only_block(struct ribbon_work *w, struct ribbon *ribbon, double p,
-                            const uint64_t *hash, size_t n, struct ribbon_block *out)
+/* Builds a block of at most RIBBON_LARGEST hashes. The only block of a layer gives the ribbon more
+ * columns if its FPR would exceed p. */
+static void build_block(struct work *w, struct ribbon *ribbon, double p, const struct part *part,
+                        struct block *out)
 {
-    begin_rows(w, ribbon, hash, n, 0, out);
+    const size_t n = part->n;
+    assert(n <= RIBBON_LARGEST);
+    out->entry = (struct ribbon_entry){.keys = (uint32_t)n};
+    for (size_t i = 0; i < n; i++)
+        w->x[i] = ribbon_turn(part->hash[i], part->depth);
+    build_rows(w, ribbon, n, part->depth, &out->entry);
+    out->part[0].at = w->head;
+    out->part[0].len = end_head(w);
+    out->part[1].at = make_list(w, out->entry.listed, part->depth);
+    out->part[1].len = (size_t)8 * out->entry.listed;
     /* Columns do not affect which keys are bumped. */
-    ribbon_keep_rate(ribbon, p, fpr_of_block, out);
-    end_rows(w, ribbon, out);
+    if (part->depth == 0)
+        ribbon_keep_rate(ribbon, p, fpr_of_block, out);
+    substitute_all(w, ribbon, &out->entry);
+    out->part[2].at = w->body;
+    out->part[2].len = w->body_len;
 }
 
 /* With few keys, each key affects the length. Up to TRIAL_KEYS, the length is the average of TRIALS
  * sets of random keys. */
 enum { TRIAL_KEYS = 4000, TRIALS = 5 };
 
-static uint64_t trial(struct ribbon_work *w, double p, uint64_t *hash, uint64_t n, uint64_t number)
+static uint64_t trial(struct work *w, double p, uint64_t *hash, uint64_t n, uint64_t number)
 {
     struct ribbon ribbon;
-    struct ribbon_block block;
+    struct block block;
     ribbon_design(n, p, &ribbon);
     for (uint64_t i = 0; i < n; i++)
         hash[i] = ribbon_mix(number * TRIAL_KEYS + i + 1);
     sort_hashes(hash, w->tmp, (size_t)n, 64);
-    ribbon_work_only_block(w, &ribbon, p, hash, (size_t)n, &block);
+    build_block(w, &ribbon, p, &(struct part){.hash = hash, .n = (size_t)n}, &block);
     return ribbon_block_len(&ribbon, &block.entry) + RIBBON_ENTRY;
 }
 
 uint64_t ribbon_trial_len(uint64_t n, double p)
 {
     uint64_t hash[TRIAL_KEYS], sum = 0;
-    struct ribbon_work *w = n <= TRIAL_KEYS ? ribbon_work_new() : NULL;
+    struct work *w = n <= TRIAL_KEYS ? ribbon_work_new() : NULL;
     if (w == NULL)
         return ribbon_expected_len(n, p);
     for (uint64_t i = 0; i < TRIALS; i++)
@@ -470,8 +475,8 @@ uint64_t ribbon_trial_len(uint64_t n, double p)
 struct build {
     const struct target *target;
     struct ribbon ribbon;
-    struct ribbon_work **work; /* one for each thread */
-    pthread_mutex_t lock;      /* protects all members below */
+    struct work **work;   /* one for each thread */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t turned;
     uint64_t turn; /* the prefix whose blocks come next */
     bool gave_up;
@@ -506,14 +511,6 @@ static bool grow_directory(struct build *b, struct err *err)
     return true;
 }
 
-/* The hashes that share the top `depth` bits of `first`. */
-struct part {
-    uint64_t first;
-    unsigned depth;
-    const uint64_t *hash;
-    size_t n;
-};
-
 static bool put_directory_entry(struct build *b, const struct part *part,
                                 const struct ribbon_entry *entry, struct err *err)
 {
@@ -536,7 +533,7 @@ static bool put_directory_entry(struct build *b, const struct part *part,
 
 /* Waits for the block's turn, then assigns its offset in the data. */
 static bool place_block(struct build *b, uint64_t prefix, const struct part *part,
-                        struct ribbon_block *block, struct err *err)
+                        struct block *block, struct err *err)
 {
     double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->part[0].at, part->depth);
     pthread_mutex_lock(&b->lock);
@@ -551,11 +548,11 @@ static bool place_block(struct build *b, uint64_t prefix, const struct part *par
     return ok;
 }
 
-static bool write_block(struct build *b, const struct ribbon_block *block, struct err *err)
+static bool write_block(struct build *b, const struct block *block, struct err *err)
 {
     uint64_t at = block->entry.at;
     bool ok = true;
-    for (unsigned i = 0; i < RIBBON_BLOCK_PARTS; at += block->part[i++].len)
+    for (unsigned i = 0; i < BLOCK_PARTS; at += block->part[i++].len)
         ok = ok && target_write(b->target, block->part[i].at, block->part[i].len, at, err);
     return ok;
 }
@@ -572,12 +569,8 @@ static bool build_part(struct build *b, const struct keyset_range *range, const 
         high.n -= low.n;
         return build_part(b, range, &low, err) && build_part(b, range, &high, err);
     }
-    struct ribbon_work *w = b->work[range->worker];
-    struct ribbon_block block;
-    if (part->depth == 0)
-        ribbon_work_only_block(w, &b->ribbon, b->p, part->hash, part->n, &block);
-    else
-        ribbon_work_block(w, &b->ribbon, part->hash, part->n, part->depth, &block);
+    struct block block;
+    build_block(b->work[range->worker], &b->ribbon, b->p, part, &block);
     return place_block(b, range->prefix, part, &block, err) && write_block(b, &block, err);
 }
 

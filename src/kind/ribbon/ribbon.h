@@ -152,30 +152,6 @@ bool ribbon_build(const struct target *target, struct keyset *keys, struct censu
 /* Bytes of memory that a thread needs, without the keyset's parts of RIBBON_LARGEST hashes. */
 uint64_t ribbon_build_memory(void);
 
-/* The tables of one partition under construction; one for each thread. */
-struct ribbon_work;
-struct ribbon_work *ribbon_work_new(void);
-void ribbon_work_free(struct ribbon_work *w);
-
-/* Builds a block for hash[0..n): ascending, distinct, equal in their top `depth` bits; n is at most
- * RIBBON_LARGEST. entry.at stays 0. The block is its parts in sequence: thresholds, list, segments.
- * The parts are valid until the next call. */
-enum { RIBBON_BLOCK_PARTS = 3 };
-struct ribbon_bytes {
-    const uint8_t *at;
-    size_t len;
-};
-struct ribbon_block {
-    struct ribbon_entry entry;
-    struct ribbon_bytes part[RIBBON_BLOCK_PARTS];
-};
-void ribbon_work_block(struct ribbon_work *w, const struct ribbon *ribbon, const uint64_t *hash,
-                       size_t n, unsigned depth, struct ribbon_block *out);
-
-/* The same for a layer of one block. Gives the ribbon more columns if the FPR would exceed p. */
-void ribbon_work_only_block(struct ribbon_work *w, struct ribbon *ribbon, double p,
-                            const uint64_t *hash, size_t n, struct ribbon_block *out);
-
 /* Expected bytes of data for n keys at FPR p. For few keys, the average over trial blocks of random
  * keys; otherwise ribbon_expected_len(). */
 uint64_t ribbon_trial_len(uint64_t n, double p);
