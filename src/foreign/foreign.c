@@ -3,9 +3,8 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "base/sig.h"
+#include "base/disk.h"
 #include "keys/prep.h"
 #include "file/chain.h"
 #include "file/header.h"
@@ -79,18 +78,15 @@ static bool read_back(struct header *h, const struct layout_filter *filter, int 
                       const char *name, unsigned threads, struct census *census, struct err *err)
 {
     uint8_t *data[FORMAT_MAX_LAYERS];
-    if (h->file_len > SIZE_MAX)
-        return fail(err, "cannot map '%s': it does not fit into the address space", name);
-    uint8_t *map = mmap(NULL, (size_t)h->file_len, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED)
+    struct mapped map;
+    if (!mapped_open(&map, fd, h->file_len))
         return fail_errno(err, "cannot map '%s'", name);
     for (unsigned i = 0; i < h->n_layers; i++)
-        data[i] = map + h->layers[i].data_off;
-    sig_guard(map, h->file_len, name, fd);
+        data[i] = (uint8_t *)map.data + h->layers[i].data_off;
     count_keys(h, filter, data, threads, census);
-    sig_unguard(map);
-    munmap(map, (size_t)h->file_len);
-    return true;
+    bool ok = mapped_whole(&map, map.len);
+    mapped_close(&map);
+    return ok || fail(err, "cannot read '%s': it was changed, or the disk failed", name);
 }
 
 bool foreign_write(struct header *h, const struct layout_filter *filter,

@@ -4,13 +4,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "keys/hash.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "base/bytes.h"
-#include "keys/hash.h"
+
+/* Defines a struct hash_fn by the function of one key (HASH_EACH). */
+#define FOREIGN_HASH(fn, number, text, n_lanes, one)                                               \
+    HASH_EACH(one)                                                                                 \
+    const struct hash_fn fn = {.id = number,                                                       \
+                               .name = text,                                                       \
+                               .lanes = n_lanes,                                                   \
+                               .keys = one##_keys,                                                 \
+                               .records = one##_records};
 
 /* ---- FNV-1 of 64 bits (Fowler, Noll and Vo; RFC 9923). */
 
@@ -24,10 +27,7 @@ static void fnv1(const char *data, size_t len, uint64_t seed, uint64_t *out, siz
     out[0] = h;
 }
 
-HASH_EACH(fnv1)
-
-const struct hash_fn hash_fnv1_64 = {
-    .id = 8, .name = "fnv1-64", .lanes = 1, .keys = fnv1_keys, .records = fnv1_records};
+FOREIGN_HASH(hash_fnv1_64, 8, "fnv1-64", 1, fnv1)
 
 /* ---- MurmurHash2 and MurmurHash64A of Austin Appleby's SMHasher. */
 
@@ -56,13 +56,7 @@ static void murmur2_pair(const char *data, size_t len, uint64_t seed, uint64_t *
     out[stride] = murmur2(data, len, first);
 }
 
-HASH_EACH(murmur2_pair)
-
-const struct hash_fn hash_murmur2_pair = {.id = 6,
-                                          .name = "murmur2-pair",
-                                          .lanes = 2,
-                                          .keys = murmur2_pair_keys,
-                                          .records = murmur2_pair_records};
+FOREIGN_HASH(hash_murmur2_pair, 6, "murmur2-pair", 2, murmur2_pair)
 
 static const uint64_t M64 = 0xc6a4a7935bd1e995;
 
@@ -90,13 +84,7 @@ static void murmur64a_pair(const char *data, size_t len, uint64_t seed, uint64_t
     out[stride] = murmur64a(data, len, seed > UINT32_MAX ? out[0] : out[0] & UINT32_MAX);
 }
 
-HASH_EACH(murmur64a_pair)
-
-const struct hash_fn hash_murmur64a_pair = {.id = 5,
-                                            .name = "murmur64a-pair",
-                                            .lanes = 2,
-                                            .keys = murmur64a_pair_keys,
-                                            .records = murmur64a_pair_records};
+FOREIGN_HASH(hash_murmur64a_pair, 5, "murmur64a-pair", 2, murmur64a_pair)
 
 /* ---- MurmurHash3 x64 128 of Austin Appleby's SMHasher. */
 
@@ -196,10 +184,7 @@ static void murmur3(const char *data, size_t len, uint64_t seed, uint64_t *out, 
     out[stride] = s.b;
 }
 
-HASH_EACH(murmur3)
-
-const struct hash_fn hash_murmur3_128 = {
-    .id = 2, .name = "murmur3-128", .lanes = 2, .keys = murmur3_keys, .records = murmur3_records};
+FOREIGN_HASH(hash_murmur3_128, 2, "murmur3-128", 2, murmur3)
 
 enum { SUFFIXES = 14 };
 _Static_assert((int)SUFFIXES <= (int)HASH_LANES, "hash.h");
@@ -225,13 +210,7 @@ static void murmur3_suffix(const char *data, size_t len, uint64_t seed, uint64_t
     }
 }
 
-HASH_EACH(murmur3_suffix)
-
-const struct hash_fn hash_murmur3_128_suffix = {.id = 3,
-                                                .name = "murmur3-128-suffix",
-                                                .lanes = SUFFIXES,
-                                                .keys = murmur3_suffix_keys,
-                                                .records = murmur3_suffix_records};
+FOREIGN_HASH(hash_murmur3_128_suffix, 3, "murmur3-128-suffix", SUFFIXES, murmur3_suffix)
 
 /* ---- HighwayHash of 128 bits. */
 
@@ -364,10 +343,7 @@ static void highway(const char *data, size_t len, uint64_t seed, uint64_t *out, 
     out[stride] = s.a[1] + s.mul_a[1] + s.b[3] + s.mul_b[3];
 }
 
-HASH_EACH(highway)
-
-const struct hash_fn hash_highway_128 = {
-    .id = 4, .name = "highway-128", .lanes = 2, .keys = highway_keys, .records = highway_records};
+FOREIGN_HASH(hash_highway_128, 4, "highway-128", 2, highway)
 
 /* ---- The hash functions of a PHP class. */
 
@@ -587,7 +563,4 @@ static void php(const char *data, size_t len, uint64_t seed, uint64_t *out, size
     }
 }
 
-HASH_EACH(php)
-
-const struct hash_fn hash_php_32 = {
-    .id = 9, .name = "php-32", .lanes = PHP_MOST, .keys = php_keys, .records = php_records};
+FOREIGN_HASH(hash_php_32, 9, "php-32", PHP_MOST, php)

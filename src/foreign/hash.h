@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The hash functions of other programs' filters. To add one: write a function that hashes one key,
- * HASH_EACH and a struct hash_fn in hash.c, and add it to foreign/list.c.
+ * FOREIGN_HASH in hash.c, and add it to foreign/list.c.
  */
 #ifndef FOREIGN_HASH_H
 #define FOREIGN_HASH_H

@@ -136,31 +136,25 @@ static int next_position(struct list *list, uint64_t *position, struct err *err)
     return 1;
 }
 
-/* Validates the list. Sets *bytes to the bytes of a bitmap that ends with the highest position. */
-static bool measure(struct list list, uint64_t *bytes, struct err *err)
-{
-    uint64_t position;
-    int got;
-    *bytes = 0;
-    while ((got = next_position(&list, &position, err)) > 0)
-        if (position / 8 >= *bytes)
-            *bytes = position / 8 + 1;
-    return got == 0;
-}
-
+/* Only pages with set bits take memory. */
 static bool read_list(const struct layout_foreign *in, struct layout_bits *bits, struct err *err)
 {
     const char *text = (const char *)in->data[0];
     struct list list = {.name = in->name[0], .at = text, .end = text + in->len[0]};
-    uint64_t bytes, position;
-    if (!measure(list, &bytes, err))
-        return false;
-    /* At most 512 MiB of address space; only pages with set bits take memory. */
-    uint8_t *data = calloc(bytes > 0 ? (size_t)bytes : 1, 1);
+    uint64_t bytes = 0, position;
+    int got;
+    uint8_t *data = calloc(1, (size_t)(M / 8));
     if (data == NULL)
         return fail(err, "out of memory");
-    while (next_position(&list, &position, err) > 0 && position / 8 < bytes)
+    while ((got = next_position(&list, &position, err)) > 0) {
         data[position / 8] |= (uint8_t)(1U << position % 8);
+        if (position / 8 >= bytes)
+            bytes = position / 8 + 1;
+    }
+    if (got < 0) {
+        free(data);
+        return false;
+    }
     *bits = (struct layout_bits){.data = data, .len = bytes, .owned = data};
     return true;
 }

@@ -76,16 +76,6 @@ static void find(struct steps *s)
                     add_step(s, (w * s->wrap + t * s->m) / r % s->m);
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* The steps are found once a layer. */
 static const struct steps *steps_of(const struct classic *c, struct classic_steps law)
 {
@@ -120,6 +110,6 @@ double classic_excess(const struct layer *layer, double set, struct classic_step
         own += s->share[d] * pow(set, d);
     if (steps.turns)
         return own / m;
-    double wraps = m / (double)gcd(c.m, s->wrap), keys = -log1p(-set) / c.k;
+    double wraps = m / (double)table_divisor(c.m, s->wrap), keys = -log1p(-set) / c.k;
     return (own + 2 * keys * (1 + set) / (1 - set) / wraps) / m;
 }

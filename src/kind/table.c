@@ -112,7 +112,7 @@ static bool run(struct job *job, unsigned threads, struct err *err)
 
 /* ---- Censuses. */
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
+uint64_t table_divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
         uint64_t rest = a % b;
@@ -128,7 +128,7 @@ static struct layer common_layer(const struct layer *a, const struct layer *b)
     struct layer layer = *a;
     const struct table *table = table_of(a);
     if (table->resize != NULL)
-        table->resize(&layer, common_divisor(bits_of(a), bits_of(b)) / table->unit);
+        table->resize(&layer, table_divisor(bits_of(a), bits_of(b)) / table->unit);
     return layer;
 }
 

@@ -45,6 +45,9 @@ struct table {
     double (*variance)(const struct layer *layer, double n);
 };
 
+/* The greatest common divisor. */
+uint64_t table_divisor(uint64_t a, uint64_t b);
+
 /* Input layers of a union or intersection. */
 struct union_of {
     unsigned n;

@@ -461,6 +461,30 @@ TEST(links_have_bounds)
     CHECK_STR(err.text, "RedisBloom makes no link for 10 keys at an error rate of 0");
 }
 
+/* A header without the data, of a link of 4 TiB. */
+TEST(the_largest_link_is_read)
+{
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    struct dump *d = read_dump("rb_auto");
+    const struct layout_foreign in = {
+        .name = {"header"}, .data = {d->file[0].data}, .len = {d->file[0].len}};
+    uint8_t *link = d->file[0].data + CHAIN;
+    MUST(layout_parse("redisbloom", &spec, &err));
+    link[LINK - 1] = 0;
+    for (unsigned more = 0; more <= 1; more++) {
+        put_le64(link, ((uint64_t)1 << 42) + more);
+        put_le64(link + 8, ((uint64_t)1 << 45) + 8 * more);
+        bool ok = kind_redisbloom.layout->read(&spec, &in, &filter, NULL, &err);
+        CHECK(did(ok == (more == 0), err.text));
+        CHECK(!ok || (filter.layer[0].data_len == (uint64_t)1 << 42 &&
+                      kind_redisbloom.check(&filter.layer[0], &err)));
+    }
+    CHECK_STR(err.text, "link 0: its number of bytes is 4398046511105");
+    free(d);
+}
+
 TEST(nothing_is_added_to_the_filters_of_old_modules)
 {
     static const char *const names[] = {"rb_old203_e02_n150", "rb_old224_e02_n150"};
@@ -673,6 +697,7 @@ int main(int argc, char **argv)
     RUN(a_chain_has_29_links);
     RUN(a_full_chain_is_told);
     RUN(links_have_bounds);
+    RUN(the_largest_link_is_read);
     RUN(nothing_is_added_to_the_filters_of_old_modules);
     RUN(the_seed_of_old_modules_is_given);
     RUN(what_the_spec_says_is_compared);
