@@ -51,7 +51,8 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
         _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS;                                 \
                                      t++) if ((i = t * PROBES_IN_WORD + j) < (k))
 
-INLINE bool test_all(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+INLINE bool test_plain(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
+                       unsigned lines)
 {
     uint64_t word[WORDS];
     unsigned all = 1;
@@ -62,7 +63,7 @@ INLINE bool test_all(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned
 }
 
 /* Returns whether all bits were already set. */
-INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+INLINE bool set_plain(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
 {
     uint64_t word[WORDS];
     unsigned all = 1;
@@ -72,13 +73,8 @@ INLINE bool set_all(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned 
     return all;
 }
 
-#define QUERY       query_plain
-#define TEST_BOTH   test_both_plain
-#define INSERT      insert_plain
-#define TEST_INSERT test_insert_plain
+#define VARIANT plain
 #define TARGET
-#define TEST test_all
-#define SET  set_all
 #include "kind/bloom/body.h"
 
 static const struct bloom_variant plain = {

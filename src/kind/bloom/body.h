@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Queries and insertions for one instruction set. Included once for each variant, with these
- * macros:
+ * Queries and insertions for one instruction set. Included once for each VARIANT, which has
  *
- *     QUERY, TEST_BOTH, INSERT, TEST_INSERT    names of the functions
- *     TARGET    their attributes: the instructions they may use
- *     TEST(a, b, hash, k, lines)    are all k probes of a hash set in its lines at a and b?
- *     SET(a, b, hash, k, lines)     the same, and sets them
+ *     NAME(test)(a, b, hash, k, lines)    are all k probes of a hash set in its lines at a and b?
+ *     NAME(set)(a, b, hash, k, lines)     the same, and sets them
  */
 
 /* Applies ASK to the lines of every key, and TAKE to the results of 64 keys, a bit each. */
@@ -27,15 +24,15 @@
         present[word] |= yes;
 
 /* Tests the keys whose bits are set, of up to 64. */
-TARGET BLOOM_INLINE uint64_t TEST_BOTH(const struct bloom *bloom, const uint8_t *data,
-                                       uint64_t first_page, const uint64_t *hash, uint64_t bits,
-                                       unsigned k)
+TARGET BLOOM_INLINE uint64_t NAME(test_both)(const struct bloom *bloom, const uint8_t *data,
+                                             uint64_t first_page, const uint64_t *hash,
+                                             uint64_t bits, unsigned k)
 {
     uint64_t yes = 0;
     for (; bits != 0; bits &= bits - 1) {
         unsigned i = (unsigned)__builtin_ctzll(bits);
         struct bloom_place place = bloom_place(bloom, first_page, hash[i], 2);
-        yes |= (uint64_t)TEST(data + place.a, data + place.b, hash[i], k, 2) << i;
+        yes |= (uint64_t)NAME(test)(data + place.a, data + place.b, hash[i], k, 2) << i;
     }
     return yes;
 }
@@ -44,36 +41,35 @@ TARGET BLOOM_INLINE uint64_t TEST_BOTH(const struct bloom *bloom, const uint8_t 
  * those that do, and tested after the first lines of the next 64 keys. */
 #define QUERY_KEYS(k, lines)                                                                       \
     if ((lines) == 1) {                                                                            \
-        FOR_EACH_KEY(TEST, TO_PRESENT, k, 1)                                                       \
+        FOR_EACH_KEY(NAME(test), TO_PRESENT, k, 1)                                                 \
     } else {                                                                                       \
         const unsigned probes = k;                                                                 \
         uint64_t before = 0;                                                                       \
-        FOR_EACH_KEY(TEST, TO_SECOND, probes / 2, 1)                                               \
+        FOR_EACH_KEY(NAME(test), TO_SECOND, probes / 2, 1)                                         \
         if (n > 0)                                                                                 \
-            present[(n - 1) / 64] |=                                                               \
-                TEST_BOTH(bloom, data, first_page, hash + (n - 1) / 64 * 64, before, probes);      \
+            present[(n - 1) / 64] |= NAME(test_both)(bloom, data, first_page,                      \
+                                                     hash + (n - 1) / 64 * 64, before, probes);    \
     }
 
 #define TO_SECOND(word, yes)                                                                       \
     bloom_prefetch_second(bloom, data, first_page, hash + 64 * word, yes);                         \
     if (word > 0)                                                                                  \
         present[word - 1] |=                                                                       \
-            TEST_BOTH(bloom, data, first_page, hash + 64 * (word - 1), before, probes);            \
+            NAME(test_both)(bloom, data, first_page, hash + 64 * (word - 1), before, probes);      \
     before = yes;
 
-TARGET static void QUERY(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                         const uint64_t *hash, size_t n, uint64_t *present){
+TARGET static void NAME(query)(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
+                               const uint64_t *hash, size_t n, uint64_t *present){
     BLOOM_WITH_CONSTANTS(QUERY_KEYS, bloom->k, bloom->lines)}
 
-#define BODY(k, lines) FOR_EACH_KEY(SET, TO_PRESENT, k, lines)
+#define BODY(k, lines) FOR_EACH_KEY(NAME(set), TO_PRESENT, k, lines)
 
-TARGET
-    static void TEST_INSERT(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                            const uint64_t *hash, size_t n,
-                            uint64_t *present){BLOOM_WITH_CONSTANTS(BODY, bloom->k, bloom->lines)}
+TARGET static void NAME(test_insert)(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                                     const uint64_t *hash, size_t n, uint64_t *present){
+    BLOOM_WITH_CONSTANTS(BODY, bloom->k, bloom->lines)}
 
-TARGET static void INSERT(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                          const uint64_t *hash, size_t n, uint64_t *present)
+TARGET static void NAME(insert)(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                                const uint64_t *hash, size_t n, uint64_t *present)
 {
     present = NULL;
     BLOOM_WITH_CONSTANTS(BODY, bloom->k, bloom->lines)
@@ -84,10 +80,5 @@ TARGET static void INSERT(const struct bloom *bloom, uint8_t *data, uint64_t fir
 #undef TO_PRESENT
 #undef QUERY_KEYS
 #undef TO_SECOND
-#undef TEST_BOTH
-#undef QUERY
-#undef INSERT
-#undef TEST_INSERT
+#undef VARIANT
 #undef TARGET
-#undef TEST
-#undef SET

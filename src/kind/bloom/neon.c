@@ -55,12 +55,14 @@ INLINE bool test_neon(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigne
     return vmaxvq_u8(missing) == 0;
 }
 
-INLINE uint8x16x4_t load_neon(const void *line)
+typedef uint8x16x4_t bits_neon;
+
+INLINE bits_neon load_neon(const void *line)
 {
     return vld1q_u8_x4(line);
 }
 
-INLINE uint8x16x4_t or_neon(uint8x16x4_t x, uint8x16x4_t y)
+INLINE bits_neon or_neon(bits_neon x, bits_neon y)
 {
     for (unsigned i = 0; i < 4; i++)
         x.val[i] = vorrq_u8(x.val[i], y.val[i]);
@@ -68,9 +70,9 @@ INLINE uint8x16x4_t or_neon(uint8x16x4_t x, uint8x16x4_t y)
 }
 
 /* Returns whether all bits were already set. */
-INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
+INLINE bool set_line_neon(uint8_t *line, bits_neon bits)
 {
-    uint8x16x4_t before = load_neon(line);
+    bits_neon before = load_neon(line);
     uint8x16_t missing = vdupq_n_u8(0);
     for (unsigned i = 0; i < 4; i++)
         missing = vorrq_u8(missing, vbicq_u8(bits.val[i], before.val[i]));
@@ -78,17 +80,8 @@ INLINE bool set_line_neon(uint8_t *line, uint8x16x4_t bits)
     return vmaxvq_u8(missing) == 0;
 }
 
-#define QUERY       query_neon
-#define TEST_BOTH   test_both_neon
-#define INSERT      insert_neon
-#define TEST_INSERT test_insert_neon
+#define VARIANT neon
 #define TARGET
-#define TEST     test_neon
-#define SET      set_neon
-#define BITS     uint8x16x4_t
-#define LOAD     load_neon
-#define OR       or_neon
-#define SET_LINE set_line_neon
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 

@@ -58,42 +58,33 @@ TARGET_AVX2 INLINE bool test_avx2(const uint8_t *a, const uint8_t *b, uint64_t h
 }
 
 /* A line, or bits to be set in one. */
-struct bits_avx2 {
+typedef struct {
     __m256i low, high;
-};
+} bits_avx2;
 
-TARGET_AVX2 INLINE struct bits_avx2 load_avx2(const void *line)
+TARGET_AVX2 INLINE bits_avx2 load_avx2(const void *line)
 {
     const __m256i *half = line;
-    return (struct bits_avx2){_mm256_load_si256(half), _mm256_load_si256(half + 1)};
+    return (bits_avx2){_mm256_load_si256(half), _mm256_load_si256(half + 1)};
 }
 
-TARGET_AVX2 INLINE struct bits_avx2 or_avx2(struct bits_avx2 x, struct bits_avx2 y)
+TARGET_AVX2 INLINE bits_avx2 or_avx2(bits_avx2 x, bits_avx2 y)
 {
-    return (struct bits_avx2){_mm256_or_si256(x.low, y.low), _mm256_or_si256(x.high, y.high)};
+    return (bits_avx2){_mm256_or_si256(x.low, y.low), _mm256_or_si256(x.high, y.high)};
 }
 
 /* Returns whether all bits were already set. */
-TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, struct bits_avx2 bits)
+TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, bits_avx2 bits)
 {
-    struct bits_avx2 before = load_avx2(line), after = or_avx2(before, bits);
+    bits_avx2 before = load_avx2(line), after = or_avx2(before, bits);
     __m256i *half = (__m256i *)(void *)line;
     _mm256_store_si256(half, after.low);
     _mm256_store_si256(half + 1, after.high);
     return _mm256_testc_si256(before.low, bits.low) & _mm256_testc_si256(before.high, bits.high);
 }
 
-#define QUERY       query_avx2
-#define TEST_BOTH   test_both_avx2
-#define INSERT      insert_avx2
-#define TEST_INSERT test_insert_avx2
-#define TARGET      TARGET_AVX2
-#define TEST        test_avx2
-#define SET         set_avx2
-#define BITS        struct bits_avx2
-#define LOAD        load_avx2
-#define OR          or_avx2
-#define SET_LINE    set_line_avx2
+#define VARIANT avx2
+#define TARGET  TARGET_AVX2
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
@@ -149,17 +140,12 @@ TARGET_AVX512 INLINE bool set_line_avx512(uint8_t *line, __m512i bits)
     return _mm512_test_epi64_mask(missing, missing) == 0;
 }
 
-#define QUERY       query_avx512
-#define TEST_BOTH   test_both_avx512
-#define INSERT      insert_avx512
-#define TEST_INSERT test_insert_avx512
-#define TARGET      TARGET_AVX512
-#define TEST        test_avx512
-#define SET         set_avx512
-#define BITS        __m512i
-#define LOAD        _mm512_load_si512
-#define OR          _mm512_or_si512
-#define SET_LINE    set_line_avx512
+typedef __m512i bits_avx512;
+#define load_avx512 _mm512_load_si512
+#define or_avx512   _mm512_or_si512
+
+#define VARIANT avx512
+#define TARGET  TARGET_AVX512
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
