@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds Bloom layers from keysets. */
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "port/port.h"
+#include "base/bytes.h"
 #include "keys/keyset.h"
 #include "kind/bloom/bloom.h"
 #include "kind/bloom/probe.h"
@@ -22,21 +22,16 @@ struct region {
     struct bloom_census census;
 } __attribute__((aligned(64)));
 
-/* A page in which one partition ends and another begins: both insert there. */
-struct shared_page {
-    uint64_t page;
-    unsigned users; /* partitions that have not yet released it */
-    uint8_t *bits;  /* bits of partitions that have released it; NULL: none */
-};
+enum { EDGES = 2 * KEYSET_PARTITIONS };
 
 struct build {
     const struct target *target;
     struct bloom bloom;
     uint64_t region_len;    /* in bytes */
     struct region *regions; /* one for each worker */
-    struct shared_page shared[KEYSET_PARTITIONS + 1];
-    unsigned n_shared;
-    pthread_mutex_t shared_lock;
+    /* Of each partition the first page and the last, if they have bits: others may share them. */
+    uint8_t *edges;
+    bool has_bits[EDGES];
 };
 
 /* Zeroed memory, allocated only where touched. */
@@ -54,84 +49,49 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
     return target_write_pages(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
 }
 
-static struct shared_page *shared_page(struct build *b, uint64_t page)
+/* The page that is edge number i: edges ascend. */
+static uint64_t edge_page(const struct build *b, unsigned i)
 {
-    unsigned low = 0, high = b->n_shared;
-    while (low < high) {
-        unsigned mid = (low + high) / 2;
-        if (b->shared[mid].page < page)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < b->n_shared && b->shared[low].page == page ? &b->shared[low] : NULL;
+    uint64_t least = (uint64_t)(i / 2) << (64 - KEYSET_BITS);
+    return bloom_page(&b->bloom, i % 2 == 0 ? least : least | UINT64_MAX >> KEYSET_BITS);
 }
 
-/* Finds every page in which a partition's range of hashes begins; the previous one may end there.
- */
-static void find_shared_pages(struct build *b)
+static void put_aside(struct build *b, unsigned i, const uint8_t *bits)
 {
-    for (uint64_t p = 0; p < KEYSET_PARTITIONS; p++) {
-        uint64_t first = p << (64 - KEYSET_BITS), page = bloom_page(&b->bloom, first);
-        if (b->n_shared == 0 || b->shared[b->n_shared - 1].page != page)
-            b->shared[b->n_shared++] = (struct shared_page){
-                .page = page, .users = p > 0 && bloom_page(&b->bloom, first - 1) == page};
-        b->shared[b->n_shared - 1].users++;
-    }
+    b->has_bits[i] = !bytes_zero(bits, BLOOM_PAGE);
+    if (b->has_bits[i])
+        memcpy(b->edges + (size_t)i * BLOOM_PAGE, bits, BLOOM_PAGE);
 }
 
-static bool put_aside(struct shared_page *shared, const uint8_t *bits)
-{
-    if (shared->bits == NULL) {
-        shared->bits = aligned_alloc(64, BLOOM_PAGE);
-        if (shared->bits == NULL)
-            return false;
-        memset(shared->bits, 0, BLOOM_PAGE);
-    }
-    for (size_t byte = 0; byte < BLOOM_PAGE; byte++)
-        shared->bits[byte] |= bits[byte];
-    return true;
-}
-
-/* Releases a shared page; the last partition to do so finishes it. */
-static bool release_shared_page(struct build *b, struct region *region, struct shared_page *shared,
-                                const uint8_t *bits, struct err *err)
-{
-    pthread_mutex_lock(&b->shared_lock);
-    bool ok = put_aside(shared, bits), complete = --shared->users == 0;
-    pthread_mutex_unlock(&b->shared_lock);
-    if (!ok)
-        return fail(err, "out of memory");
-    if (!complete)
-        return true;
-    ok = finish_pages(b, shared->bits, shared->page, 1, &region->census, err);
-    free(shared->bits);
-    shared->bits = NULL;
-    return ok;
-}
-
-/* Releases n pages, from page `first` on: finishes them, except shared pages still in use by other
- * partitions. */
-static bool release_pages(struct build *b, struct region *region, uint64_t first, uint64_t n,
+/* Finishes the pages of a partition but for its edges, which are put aside. */
+static bool release_pages(struct build *b, struct region *region, unsigned partition,
                           struct err *err)
 {
-    uint64_t from = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        struct shared_page *shared = shared_page(b, first + i);
-        if (shared == NULL)
-            continue;
-        if (i > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, first + from, i - from,
-                                      &region->census, err))
-            return false;
-        from = i + 1;
-        if (!release_shared_page(b, region, shared, region->buf + i * BLOOM_PAGE, err))
-            return false;
-    }
-    if (n > from && !finish_pages(b, region->buf + from * BLOOM_PAGE, first + from, n - from,
-                                  &region->census, err))
+    uint64_t first = edge_page(b, 2 * partition), n = edge_page(b, 2 * partition + 1) - first + 1;
+    put_aside(b, 2 * partition, region->buf);
+    if (n > 1)
+        put_aside(b, 2 * partition + 1, region->buf + (n - 1) * BLOOM_PAGE);
+    if (n > 2 && !finish_pages(b, region->buf + BLOOM_PAGE, first + 1, n - 2, &region->census, err))
         return false;
     target_write_back(b->target, n * BLOOM_PAGE, first * BLOOM_PAGE);
     memset(region->buf, 0, (size_t)(n * BLOOM_PAGE));
+    return true;
+}
+
+/* Joins edges that are one page, and finishes them. */
+static bool finish_edges(struct build *b, struct bloom_census *census, struct err *err)
+{
+    _Alignas(BLOOM_LINE) uint8_t bits[BLOOM_PAGE] = {0};
+    for (unsigned i = 0; i < EDGES; i++) {
+        uint64_t page = edge_page(b, i);
+        for (size_t byte = 0; b->has_bits[i] && byte < BLOOM_PAGE; byte++)
+            bits[byte] |= b->edges[(size_t)i * BLOOM_PAGE + byte];
+        if (i + 1 < EDGES && edge_page(b, i + 1) == page)
+            continue;
+        if (!finish_pages(b, bits, page, 1, census, err))
+            return false;
+        memset(bits, 0, sizeof bits);
+    }
     return true;
 }
 
@@ -140,12 +100,9 @@ static bool visit(void *ctx, unsigned worker, unsigned partition, const uint64_t
 {
     struct build *b = ctx;
     struct region *region = &b->regions[worker];
-    uint64_t least = (uint64_t)partition << (64 - KEYSET_BITS);
-    uint64_t first = bloom_page(&b->bloom, least);
+    uint64_t first = edge_page(b, 2 * partition);
     if (n == 0)
-        return release_pages(b, region, first,
-                             bloom_page(&b->bloom, least | UINT64_MAX >> KEYSET_BITS) + 1 - first,
-                             err);
+        return release_pages(b, region, partition, err);
     for (size_t at = 0; at < n; at += LAYER_BATCH)
         bloom_insert(&b->bloom, region->buf, first, hash + at,
                      n - at < LAYER_BATCH ? n - at : LAYER_BATCH);
@@ -154,11 +111,12 @@ static bool visit(void *ctx, unsigned worker, unsigned partition, const uint64_t
 
 static bool build_regions(struct build *b, struct keyset *keys, struct err *err)
 {
-    for (unsigned w = 0; w < b->target->threads; w++)
-        if ((b->regions[w].buf = map_zeroes(b->region_len)) == NULL)
-            return fail_errno(err, "cannot get memory for the filter");
-    find_shared_pages(b);
-    return keyset_visit(keys, visit, b, err);
+    bool ok = (b->edges = malloc(EDGES * BLOOM_PAGE)) != NULL;
+    for (unsigned w = 0; ok && w < b->target->threads; w++)
+        ok = (b->regions[w].buf = map_zeroes(b->region_len)) != NULL;
+    if (!ok)
+        return fail_errno(err, "cannot get memory for the filter");
+    return keyset_visit(keys, visit, b, err) && finish_edges(b, &b->regions[0].census, err);
 }
 
 /* Sums the workers' censuses and frees memory. */
@@ -169,17 +127,14 @@ static void end(struct build *b, struct bloom_census *census)
         if (b->regions[w].buf != NULL)
             munmap(b->regions[w].buf, (size_t)b->region_len);
     }
-    for (unsigned i = 0; i < b->n_shared; i++)
-        free(b->shared[i].bits);
+    free(b->edges);
     free(b->regions);
 }
 
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
                  struct err *err)
 {
-    struct build b = {.target = target,
-                      .bloom = bloom_of(target_layer(target)),
-                      .shared_lock = PTHREAD_MUTEX_INITIALIZER};
+    struct build b = {.target = target, .bloom = bloom_of(target_layer(target))};
     struct bloom_census sum = {0};
     /* A partition may begin and end within a page. */
     b.region_len = (b.bloom.pages / KEYSET_PARTITIONS + 2) * BLOOM_PAGE;
