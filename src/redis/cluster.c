@@ -24,9 +24,8 @@ enum {
 };
 
 struct node {
-    char *host; /* NULL: at cluster.address */
-    unsigned port;
-    bool is_master;
+    struct conn_address address;
+    char *host;        /* that of the address, to be freed; NULL in the first node */
     struct conn *conn; /* NULL: none */
     size_t begin, end; /* the node's part of `order` in this round */
     size_t next;       /* place in `order` of the command whose reply comes next */
@@ -46,8 +45,7 @@ struct job {
 
 struct cluster {
     struct cluster_options options;
-    struct conn_address address;
-    struct node *nodes; /* the first is at `address` */
+    struct node *nodes; /* the first is at the address that cluster_open was given */
     size_t n_nodes;
     uint16_t *owners; /* of SLOTS slots, NO_NODE for unknown; NULL: a single server */
     bool is_map_old;
@@ -71,19 +69,6 @@ struct round {
 
 /* ---- nodes */
 
-static struct conn_address node_address(const struct cluster *cl, const struct node *node)
-{
-    if (node->host == NULL)
-        return cl->address;
-    return (struct conn_address){.host = node->host, .port = node->port};
-}
-
-static void node_name(const struct cluster *cl, const struct node *node, char *name)
-{
-    struct conn_address address = node_address(cl, node);
-    conn_name(&address, name);
-}
-
 static void disconnect(struct node *node)
 {
     conn_close(node->conn);
@@ -97,8 +82,7 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
         disconnect(node);
     if (node->conn != NULL)
         return true;
-    struct conn_address address = node_address(cl, node);
-    node->conn = conn_open(&address, &cl->options.conn, err);
+    node->conn = conn_open(&node->address, &cl->options.conn, err);
     return node->conn != NULL;
 }
 
@@ -106,15 +90,15 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
 static uint16_t find_node(struct cluster *cl, const char *host, size_t len, unsigned port)
 {
     for (size_t i = 0; i < cl->n_nodes; i++) {
-        struct conn_address known = node_address(cl, &cl->nodes[i]);
-        if (known.host != NULL && known.port == port && strlen(known.host) == len &&
-            memcmp(known.host, host, len) == 0)
+        const struct conn_address *known = &cl->nodes[i].address;
+        if (known->host != NULL && known->port == port && strlen(known->host) == len &&
+            memcmp(known->host, host, len) == 0)
             return (uint16_t)i;
     }
     char *copy = cl->n_nodes < MAX_NODES && len <= MAX_HOST ? strndup(host, len) : NULL;
     if (copy == NULL)
         return NO_NODE;
-    cl->nodes[cl->n_nodes] = (struct node){.host = copy, .port = port};
+    cl->nodes[cl->n_nodes] = (struct node){.address = {.host = copy, .port = port}, .host = copy};
     return (uint16_t)cl->n_nodes++;
 }
 
@@ -123,8 +107,7 @@ static uint16_t find_node(struct cluster *cl, const char *host, size_t len, unsi
 static uint16_t told_node(struct cluster *cl, const struct node *teller, const char *host,
                           size_t len, unsigned port)
 {
-    struct conn_address address = node_address(cl, teller);
-    const char *self = address.host != NULL ? address.host : "127.0.0.1";
+    const char *self = teller->address.host != NULL ? teller->address.host : "127.0.0.1";
     return len > 0 ? find_node(cl, host, len, port) : find_node(cl, self, strlen(self), port);
 }
 
@@ -180,8 +163,6 @@ static bool take_map(struct cluster *cl, const struct node *teller, const struct
         return false;
     for (size_t i = 0; i < SLOTS; i++)
         cl->owners[i] = NO_NODE;
-    for (size_t i = 0; i < cl->n_nodes; i++)
-        cl->nodes[i].is_master = false;
     for (size_t i = 0; i < map->n; i++) {
         const struct reply *range = &map->elements[i];
         if (range->type != REPLY_ARRAY || range->n < 3 ||
@@ -191,7 +172,6 @@ static bool take_map(struct cluster *cl, const struct node *teller, const struct
         uint16_t owner = map_node(cl, teller, &range->elements[2]);
         if (owner == NO_NODE)
             continue;
-        cl->nodes[owner].is_master = true;
         for (int64_t s = range->elements[0].integer; s <= range->elements[1].integer; s++)
             cl->owners[s] = owner;
         for (size_t replica = 3; replica < range->n; replica++)
@@ -379,7 +359,7 @@ static bool is_again(struct cluster *cl, const struct node *node, struct job *fi
     if (!passes(r))
         return false;
     char name[CONN_NAME], reason[REPLY_REASON];
-    node_name(cl, node, name);
+    conn_name(&node->address, name);
     fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
     round->refused = true;
     cl->is_map_old = true;
@@ -438,7 +418,7 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
         round->too_few = true;
     }
     char name[CONN_NAME], reason[REPLY_REASON];
-    node_name(cl, node, name);
+    conn_name(&node->address, name);
     if (r->type == REPLY_INTEGER)
         fail(&cl->trouble,
              "only %lld of %u replicas of '%s' have acknowledged what was written within %u s",
@@ -586,16 +566,41 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
     }
 }
 
-unsigned cluster_masters(const struct cluster *cl)
+struct cluster *cluster_open(const struct uri *address, const struct cluster_options *options,
+                             struct err *err)
 {
-    unsigned n = 0;
-    for (size_t i = 0; i < cl->n_nodes; i++)
-        n += cl->nodes[i].is_master;
-    return n;
+    struct cluster *cl = calloc(1, sizeof *cl);
+    bool is_map;
+    if (cl == NULL) {
+        fail_errno(err, "cannot connect to a server");
+        return NULL;
+    }
+    cl->options = *options;
+    cl->options.conn.user = address->user;
+    cl->options.conn.db = address->db;
+    cl->nodes = calloc(MAX_NODES, sizeof *cl->nodes); /* most of it is never touched */
+    cl->conns = malloc(MAX_NODES * sizeof(struct conn *));
+    cl->polls = malloc(MAX_NODES * sizeof *cl->polls);
+    bool ok = (cl->nodes != NULL && cl->conns != NULL && cl->polls != NULL) ||
+              fail_errno(err, "cannot connect to a server");
+    if (ok) {
+        cl->nodes[0].address = (struct conn_address){address->host, address->port, address->socket};
+        cl->n_nodes = 1;
+        ok = connect_node(cl, &cl->nodes[0], err) && ask_map(cl, &cl->nodes[0], &is_map, err);
+    }
+    if (ok)
+        return cl;
+    cluster_close(cl);
+    return NULL;
 }
 
-static void free_memory(struct cluster *cl)
+void cluster_close(struct cluster *cl)
 {
+    if (cl == NULL)
+        return;
+    forget_nodes(cl);
+    if (cl->n_nodes > 0)
+        disconnect(&cl->nodes[0]);
     reply_free(&cl->replies);
     reply_free(&cl->map_replies);
     free(cl->nodes);
@@ -605,51 +610,4 @@ static void free_memory(struct cluster *cl)
     free(cl->conns);
     free(cl->polls);
     free(cl);
-}
-
-/* Allocates a cluster without connections. NULL: no memory. */
-static struct cluster *new_cluster(const struct uri *address, const struct cluster_options *options)
-{
-    struct cluster *cl = calloc(1, sizeof *cl);
-    if (cl == NULL)
-        return NULL;
-    cl->options = *options;
-    cl->options.conn.user = address->user;
-    cl->options.conn.db = address->db;
-    cl->address = (struct conn_address){address->host, address->port, address->socket};
-    cl->nodes = calloc(MAX_NODES, sizeof *cl->nodes); /* most of it is never touched */
-    cl->conns = malloc(MAX_NODES * sizeof(struct conn *));
-    cl->polls = malloc(MAX_NODES * sizeof *cl->polls);
-    if (cl->nodes == NULL || cl->conns == NULL || cl->polls == NULL) {
-        free_memory(cl);
-        return NULL;
-    }
-    cl->n_nodes = 1;
-    return cl;
-}
-
-struct cluster *cluster_open(const struct uri *address, const struct cluster_options *options,
-                             struct err *err)
-{
-    struct cluster *cl = new_cluster(address, options);
-    bool is_map;
-    if (cl == NULL) {
-        fail_errno(err, "cannot connect to a server");
-        return NULL;
-    }
-    cl->nodes[0].conn = conn_open(&cl->address, &cl->options.conn, err);
-    if (cl->nodes[0].conn == NULL || !ask_map(cl, &cl->nodes[0], &is_map, err)) {
-        cluster_close(cl);
-        return NULL;
-    }
-    return cl;
-}
-
-void cluster_close(struct cluster *cl)
-{
-    if (cl == NULL)
-        return;
-    forget_nodes(cl);
-    disconnect(&cl->nodes[0]);
-    free_memory(cl);
 }

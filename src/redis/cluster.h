@@ -42,9 +42,6 @@ struct cluster *cluster_open(const struct uri *address, const struct cluster_opt
                              struct err *err);
 void cluster_close(struct cluster *cl); /* or NULL */
 
-/* The number of nodes that own slots; 0 if there is no cluster. */
-unsigned cluster_masters(const struct cluster *cl);
-
 /* May commands run twice? With CLUSTER_REPEAT, commands that were sent but not answered before the
  * connection was lost are sent again. */
 enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };

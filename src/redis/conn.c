@@ -40,7 +40,6 @@ enum {
     /* Limit on the elements of all arrays of a batch: an array is allocated when its length
      * arrives, before its elements. Far more than a batch of keys has bits. */
     MAX_ELEMENTS = 4 << 20,
-    BUSY_MS = 10, /* pause between attempts to connect to a server with a full backlog */
 };
 
 struct conn {
@@ -67,28 +66,28 @@ static bool lose(struct conn *c, const char *reason)
 
 /* ---- replies: callbacks of hiredis' parser. NULL makes it fail with "Out of memory". */
 
-/* The memory for a value: its element of the array around it, or, at the top, a new reply. */
-static struct reply *place(const redisReadTask *task)
+/* Stores a value in its element of the array around it, or, at the top, in a new reply. */
+static void *put(const redisReadTask *task, struct reply value)
 {
-    if (task->parent != NULL)
-        return &((struct reply *)task->parent->obj)->elements[task->idx];
-    return reply_alloc(task->privdata, sizeof(struct reply));
+    struct reply *r = task->parent != NULL
+                          ? &((struct reply *)task->parent->obj)->elements[task->idx]
+                          : reply_alloc(task->privdata, sizeof *r);
+    if (r != NULL)
+        *r = value;
+    return r;
 }
 
 static void *make_text(const redisReadTask *task, char *text, size_t len)
 {
-    struct reply *r = place(task);
     char *copy = reply_alloc(task->privdata, len + 1);
-    if (r == NULL || copy == NULL)
+    if (copy == NULL)
         return NULL;
     memcpy(copy, text, len);
     copy[len] = '\0';
-    r->type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
-              : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
-                                                 : REPLY_STRING;
-    r->n = len;
-    r->text = copy;
-    return r;
+    enum reply_type type = task->type == REDIS_REPLY_ERROR    ? REPLY_ERROR
+                           : task->type == REDIS_REPLY_STATUS ? REPLY_STATUS
+                                                              : REPLY_STRING;
+    return put(task, (struct reply){.type = type, .n = len, .text = copy});
 }
 
 #if HIREDIS_MAJOR >= 1
@@ -99,31 +98,23 @@ static void *make_array(const redisReadTask *task, int n)
 {
     struct replies *rs = task->privdata;
     size_t len = (size_t)n;
-    struct reply *r = place(task);
-    if (r == NULL || len > MAX_ELEMENTS - rs->n_elements)
+    if (len > MAX_ELEMENTS - rs->n_elements)
         return NULL;
     rs->n_elements += len;
     struct reply *elements = reply_alloc(rs, len * sizeof *elements);
     if (elements == NULL)
         return NULL;
-    *r = (struct reply){.type = REPLY_ARRAY, .n = len, .elements = elements};
-    return r;
+    return put(task, (struct reply){.type = REPLY_ARRAY, .n = len, .elements = elements});
 }
 
 static void *make_integer(const redisReadTask *task, long long value)
 {
-    struct reply *r = place(task);
-    if (r != NULL)
-        *r = (struct reply){.type = REPLY_INTEGER, .integer = value};
-    return r;
+    return put(task, (struct reply){.type = REPLY_INTEGER, .integer = value});
 }
 
 static void *make_nil(const redisReadTask *task)
 {
-    struct reply *r = place(task);
-    if (r != NULL)
-        *r = (struct reply){.type = REPLY_NIL};
-    return r;
+    return put(task, (struct reply){.type = REPLY_NIL});
 }
 
 static void free_nothing(void *reply)
@@ -172,28 +163,13 @@ static bool cannot_connect(const struct conn *c, const char *reason, struct err 
     return fail(err, "cannot connect to '%s': %s", c->name, reason);
 }
 
-static void pause_ms(long ms)
+static bool begin(struct conn *c, const struct conn_address *a, struct err *err)
 {
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
-
-/* Begins to connect. If the backlog of a Unix socket is full, tries again until `until`. */
-static bool begin(struct conn *c, const struct conn_address *a, uint64_t until, struct err *err)
-{
-    for (;;) {
-        c->context = a->host != NULL ? redisConnectNonBlock(a->host, (int)a->port)
-                                     : redisConnectUnixNonBlock(a->socket);
-        int reason = errno;
-        if (c->context == NULL)
-            return cannot_connect(c, strerror(ENOMEM), err);
-        if (c->context->err == 0)
-            return true;
-        if (c->context->err != REDIS_ERR_IO || reason != EAGAIN || conn_now() >= until)
-            return cannot_connect(c, c->context->errstr, err);
-        redisFree(c->context);
-        c->context = NULL;
-        pause_ms(BUSY_MS);
-    }
+    c->context = a->host != NULL ? redisConnectNonBlock(a->host, (int)a->port)
+                                 : redisConnectUnixNonBlock(a->socket);
+    if (c->context == NULL)
+        return cannot_connect(c, strerror(ENOMEM), err);
+    return c->context->err == 0 || cannot_connect(c, c->context->errstr, err);
 }
 
 /* The time left, as a timeout for poll. */
@@ -280,7 +256,7 @@ struct conn *conn_open(const struct conn_address *address, const struct conn_opt
     *c = (struct conn){.options = *options};
     conn_name(address, c->name);
     uint64_t until = conn_now() + options->connect_ms;
-    if (!begin(c, address, until, err) || !finish(c, until, err)) {
+    if (!begin(c, address, err) || !finish(c, until, err)) {
         conn_close(c);
         return NULL;
     }

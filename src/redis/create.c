@@ -16,14 +16,7 @@
 #include "redis/temporary.h"
 
 /* MULTI, making the temporary key, RENAMENX, UNLINK, EXEC. */
-enum { MAKE_COMMANDS = 5, MAKE_RENAME = 1 /* in EXEC's array */ };
-
-struct creation {
-    struct layout_filter filter; /* of a shard */
-    bool by_n;                   /* the filter's size follows from n and p */
-    bool made;
-    char layout[LAYOUT_TEXT]; /* with that size, if a later address must state it; else empty */
-};
+enum { MAKE_COMMANDS = REDIS_EACH, MAKE_RENAME = 1 /* in EXEC's array */ };
 
 /* Has each shard a configuration, which tells its size? */
 static bool has_config(const struct redis *r)
@@ -57,14 +50,16 @@ static bool look(struct redis *r, enum store_there *there, struct err *err)
 
 /* ---- Design. */
 
-static bool design(struct redis *r, uint64_t n, double p, enum store_there there, struct err *err)
+static bool design(struct redis *r, const struct store_plan *plan, enum store_there there,
+                   struct err *err)
 {
-    struct creation *c = r->creation;
+    struct creation *c = &r->creation;
+    uint64_t n = plan->n;
     bool unknown = c->by_n && n == 0;
     const struct design wishes = {
         .layout = &r->spec,
         .n = unknown ? 1 : n / r->n_shards + (n % r->n_shards != 0),
-        .p = p,
+        .p = plan->p,
         .empty = true,
     };
     struct err why;
@@ -87,7 +82,7 @@ static bool design(struct redis *r, uint64_t n, double p, enum store_there there
  * with their full length. */
 static bool check_lengths(const struct redis *r, struct err *err)
 {
-    const struct creation *c = r->creation;
+    const struct creation *c = &r->creation;
     uint64_t bytes = r->spec.kind->layout->file_len(&c->filter);
     char why[200];
     if (has_config(r))
@@ -105,32 +100,22 @@ static bool check_lengths(const struct redis *r, struct err *err)
     return true;
 }
 
-/* Sets the header as far as it is known before the filter is made. */
-static void describe(struct redis *r)
-{
-    const struct key_rule rule = {0};
-    header_begin_foreign(&r->header, &r->creation->filter, &rule, true);
-}
-
 /* For bitmaps, which may be several shards. */
-static bool prepare_bitmaps(struct redis *r, uint64_t n, double p, enum store_there *there,
+static bool prepare_bitmaps(struct redis *r, const struct store_plan *plan, enum store_there *there,
                             struct err *err)
 {
-    struct creation *c = r->creation;
+    struct creation *c = &r->creation;
     if (!redis_is_bitmap(r, err) || !look(r, there, err))
         return false;
     c->by_n = !design_fixes_size(&r->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
     bool designed = *there != STORE_THERE || (c->by_n && !has_config(r));
-    if (designed && (!design(r, n, p, *there, err) || !check_lengths(r, err)))
+    if (designed && (!design(r, plan, *there, err) || !check_lengths(r, err)))
         return false;
-    if (*there == STORE_THERE)
-        return redis_settle(r, err);
-    describe(r);
-    return true;
+    return *there != STORE_THERE || redis_settle(r, err);
 }
 
-static bool prepare_module(struct redis *r, uint64_t n, double p, enum store_there *there,
+static bool prepare_module(struct redis *r, const struct store_plan *plan, enum store_there *there,
                            struct err *err)
 {
     struct layout_filter ignored;
@@ -140,24 +125,8 @@ static bool prepare_module(struct redis *r, uint64_t n, double p, enum store_the
     *there = found ? STORE_THERE : STORE_ABSENT;
     if (found)
         return module_open(r, err);
-    r->creation->by_n = true;
-    if (!design(r, n, p, *there, err))
-        return false;
-    describe(r);
-    return true;
-}
-
-static bool prepare(struct redis *r, uint64_t n, double p, enum store_there *there, struct err *err)
-{
-    struct creation *c = calloc(1, sizeof *c);
-    size_t room = MAKE_COMMANDS * (size_t)r->n_shards;
-    r->creation = c;
-    free(r->replies);
-    r->replies = calloc(room, sizeof *r->replies);
-    if (c == NULL || r->replies == NULL)
-        return fail(err, "out of memory");
-    return redis_is_module(r) ? prepare_module(r, n, p, there, err)
-                              : prepare_bitmaps(r, n, p, there, err);
+    r->creation.by_n = true;
+    return design(r, plan, *there, err);
 }
 
 struct store *redis_prepare(const char *name, const struct store_plan *plan,
@@ -165,12 +134,18 @@ struct store *redis_prepare(const char *name, const struct store_plan *plan,
                             struct err *err)
 {
     struct redis *r = redis_connect(name, options, err);
+    const struct key_rule rule = {0};
     if (r == NULL)
         return NULL;
-    if (prepare(r, plan->n, plan->p, there, err))
-        return &r->store;
-    redis_close(r);
-    return NULL;
+    if (!(redis_is_module(r) ? prepare_module(r, plan, there, err)
+                             : prepare_bitmaps(r, plan, there, err))) {
+        redis_close(r);
+        return NULL;
+    }
+    /* The header, as far as it is known before the filter is made. */
+    if (*there != STORE_THERE)
+        header_begin_foreign(&r->header, &r->creation.filter, &rule, true);
+    return &r->store;
 }
 
 /* ---- Making it. */
@@ -180,7 +155,7 @@ struct store *redis_prepare(const char *name, const struct store_plan *plan,
 static void fill_temporary(struct temporary *t)
 {
     struct redis *r = t->r;
-    const struct creation *c = r->creation;
+    const struct creation *c = &r->creation;
     const struct layer *layer = &c->filter.layer[0];
     if (has_config(r)) {
         redis_write_config(r, &c->filter, &t->key);
@@ -215,7 +190,7 @@ static bool take_made(struct redis *r, size_t at, struct err *err)
     const struct reply *results = redis_block_result(r, at, MAKE_COMMANDS, err);
     if (results == NULL || !redis_number(r, &results[MAKE_RENAME], &renamed, err))
         return false;
-    r->creation->made |= renamed == 1;
+    r->creation.made |= renamed == 1;
     return true;
 }
 
@@ -244,7 +219,7 @@ static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err 
  * make a filter from different options, or if one continues where another was killed. */
 static bool follow_first(struct redis *r, struct err *err)
 {
-    struct creation *c = r->creation;
+    struct creation *c = &r->creation;
     const struct layout_redis *redis = r->spec.kind->layout->redis;
     const char *value[LAYOUT_PARAMS];
     struct layout_spec spec;
@@ -272,10 +247,10 @@ static bool make_bitmaps(struct redis *r, struct err *err)
 bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
 {
     struct redis *r = (struct redis *)(void *)s;
-    struct creation *c = r->creation;
+    struct creation *c = &r->creation;
     layout[0] = '\0';
     if (redis_is_module(r))
-        return module_create(r, &c->filter, &c->made, err) && module_open(r, err);
+        return module_create(r, &c->filter, err) && module_open(r, err);
     if (!make_bitmaps(r, err))
         return false;
     if (c->made)

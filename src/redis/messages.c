@@ -154,19 +154,13 @@ void requests_number(struct requests *rq, uint64_t number)
 
 void requests_key(struct requests *rq, const void *key, size_t len)
 {
-    if (rq->n > 0 && rq->list[rq->n - 1].slot == REQUESTS_ANY_SLOT)
-        requests_at(rq, slot_of(key, len));
-    requests_bytes(rq, key, len);
-}
-
-void requests_at(struct requests *rq, unsigned slot)
-{
     size_t i = rq->n;
-    while (i-- > 0) {
-        rq->list[i].slot = (int)slot;
-        if (!rq->list[i].joined)
-            break;
+    bool first = i > 0 && rq->list[i - 1].slot == REQUESTS_ANY_SLOT;
+    while (first && i-- > 0) {
+        rq->list[i].slot = (int)slot_of(key, len);
+        first = rq->list[i].joined;
     }
+    requests_bytes(rq, key, len);
 }
 
 void requests_clear(struct requests *rq)

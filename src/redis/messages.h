@@ -63,9 +63,6 @@ void requests_block(struct requests *rq, size_t n);
 /* Appends a key. The first key of a command, or of a block, decides which server gets it. */
 void requests_key(struct requests *rq, const void *key, size_t len);
 
-/* Sends a command without a key to the server that has this slot. */
-void requests_at(struct requests *rq, unsigned slot);
-
 /* The bytes of command i. */
 static inline const char *requests_text(const struct requests *rq, size_t i, size_t *len)
 {

@@ -131,10 +131,11 @@ static void put_keys(struct redis *r, struct hashes keys, size_t at, size_t end,
             requests_bytes(&r->rq, keys.bytes[at].data, keys.bytes[at].len);
 }
 
-/* Fails: the filter does not exist any more. */
-static bool fail_gone(const struct redis *r, struct err *err)
+/* Fails: it is not the filter that it was. */
+static bool fail_changed(const struct redis *r, struct err *err)
 {
-    return fail(err, "cannot go on with '%.1000s': the filter was deleted", r->store.name);
+    return fail(err, "cannot go on with '%.1000s': the filter was deleted or replaced",
+                r->store.name);
 }
 
 /* If the filter does not exist, BF.MEXISTS tells only that no item is in. So the header is read
@@ -150,7 +151,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end
         return false;
     const struct reply *answers = r->replies[0], *header = r->replies[1];
     if (is_missing(header))
-        return fail_gone(r, err);
+        return fail_changed(r, err);
     if (chunk_of(header) == NULL)
         return refused(r, header, err);
     if (answers->type != REPLY_ARRAY || answers->n != count)
@@ -208,7 +209,7 @@ static enum add_result take_added(struct redis *r, const struct reply *reply, ui
 {
     size_t next = 0;
     if (is_missing(reply)) {
-        fail_gone(r, err);
+        fail_changed(r, err);
         return ADD_FAILED;
     }
     for (; *done < end; ++*done) {
@@ -293,12 +294,6 @@ bool module_check(struct redis *r, struct err *err)
 
 /* ---- All bits. */
 
-static void free_layers(uint8_t **data, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        free(data[i]);
-}
-
 /* Copies the bits of each layer into newly allocated memory. */
 static bool take_layers(const struct header *h, const struct layout_bits *bits, uint8_t **data,
                         struct err *err)
@@ -332,7 +327,8 @@ bool module_census(struct redis *r, unsigned threads, struct census *layer, stru
     }
     for (unsigned i = 0; i + 1 < r->header.n_layers && ok; i++)
         r->header.layers[i].fpr_closed = layer[i].fpr;
-    free_layers(data, FORMAT_MAX_LAYERS);
+    for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++)
+        free(data[i]);
     free(bits[0].owned);
     return ok;
 }
@@ -359,13 +355,12 @@ bool module_open(struct redis *r, struct err *err)
 /* Room for a double with enough digits to be exact. */
 enum { ERROR_TEXT = 32 };
 
-bool module_create(struct redis *r, const struct layout_filter *filter, bool *made, struct err *err)
+bool module_create(struct redis *r, const struct layout_filter *filter, struct err *err)
 {
     double error;
     uint64_t capacity;
     uint32_t expansion;
     char text[ERROR_TEXT];
-    *made = false;
     if (!is_one_key(r, err))
         return false;
     filter->layer[0].kind->layout->reserve(filter, &error, &capacity, &expansion);
@@ -379,17 +374,11 @@ bool module_create(struct redis *r, const struct layout_filter *filter, bool *ma
         requests_number(&r->rq, expansion);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
-    *made = r->replies[0]->type != REPLY_ERROR;
-    return *made || says(r->replies[0], "item exists") || refused(r, r->replies[0], err);
+    return r->replies[0]->type != REPLY_ERROR || says(r->replies[0], "item exists") ||
+           refused(r, r->replies[0], err);
 }
 
 /* ---- Pull: a whole filter from the server. */
-
-static bool fail_changed(const struct redis *r, struct err *err)
-{
-    return fail(err, "cannot go on with '%.1000s': the filter was deleted or replaced",
-                r->store.name);
-}
 
 /* Reads bits from offset `at` on: *n bytes, at least one and `room` at most. */
 static bool read_bits(struct redis *r, uint64_t at, uint8_t *out, uint64_t room, size_t *n,
@@ -534,9 +523,9 @@ static bool begin(struct push *p, struct err *err)
     p->begun = true;
     if (!check_layout(p, err))
         return false;
-    temporary_begin(&p->temporary);
+    redis_multi(p->r, 2);
     load_chunk(p, 1, p->header, p->header_len);
-    const struct reply *loaded = temporary_end(&p->temporary, CLUSTER_ONCE, err);
+    const struct reply *loaded = temporary_exec(&p->temporary, CLUSTER_ONCE, err);
     bool ok = loaded != NULL && take_loaded(p->r, loaded, err);
     requests_clear(&p->r->rq);
     return ok;
@@ -602,8 +591,8 @@ bool module_push(struct redis *r, const struct layout_filter *filter, const uint
                  const struct store_push *options, struct err *err)
 {
     struct push p = {.r = r, .kind = filter->layer[0].kind};
-    if (r->n_shards != 1)
-        return redis_unfit(r, err, "filters of the Bloom module have no shards");
+    if (!is_one_key(r, err))
+        return false;
     if (options->merge)
         return redis_unfit(r, err, "the Bloom module cannot unite filters, as --merge wants");
     bool ok = push(&p, filter, data, options->expire, err);

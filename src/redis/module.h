@@ -26,9 +26,8 @@
 bool module_open(struct redis *r, struct err *err);
 
 /* Makes the filter that `filter` describes (from layout->design), by BF.RESERVE. An existing filter
- * stays, and *made is false. */
-bool module_create(struct redis *r, const struct layout_filter *filter, bool *made,
-                   struct err *err);
+ * stays. */
+bool module_create(struct redis *r, const struct layout_filter *filter, struct err *err);
 
 /* Reads the header of the filter. *there: the key exists; if it does not, *filter is not set. The
  * reply is r->replies[0]. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/sig.h"
 #include "foreign/classic.h"
 #include "redis/password.h"
 #include "file/header.h"
@@ -152,32 +153,29 @@ const struct reply *redis_block_result(const struct redis *r, size_t at, size_t 
 /* ":{", five digits, "}", NUL */
 enum { SHARD_SUFFIX = 9 };
 
-/* KEY, or KEY:{i}: the text in braces determines the slot. */
-static bool name_shard(const struct redis *r, unsigned i, struct shard *s)
-{
-    const struct uri *uri = &r->uri;
-    s->bits.name = malloc(uri->key_len + SHARD_SUFFIX);
-    if (s->bits.name == NULL)
-        return false;
-    memcpy(s->bits.name, uri->key, uri->key_len);
-    s->bits.len = uri->key_len;
-    if (r->n_shards > 1)
-        s->bits.len += (size_t)snprintf(s->bits.name + uri->key_len, SHARD_SUFFIX, ":{%u}", i);
-    return true;
-}
-
+/* Each is KEY, or KEY:{i}: the text in braces determines the slot. */
 static bool name_shards(struct redis *r, struct err *err)
 {
-    r->n_shards = r->uri.shards;
-    if (r->n_shards > 1 && memchr(r->uri.key, '{', r->uri.key_len) != NULL)
+    const struct uri *uri = &r->uri;
+    r->n_shards = uri->shards;
+    if (r->n_shards > 1 && memchr(uri->key, '{', uri->key_len) != NULL)
         return redis_unfit(r, err,
                            "a key with a brace cannot have shards: all of them would be in "
                            "one slot");
     r->shard = calloc(r->n_shards, sizeof *r->shard);
-    r->replies = calloc(REDIS_COMMANDS + (size_t)r->n_shards, sizeof *r->replies);
+    r->replies = calloc(REDIS_COMMANDS + REDIS_EACH * (size_t)r->n_shards, sizeof *r->replies);
     bool ok = r->shard != NULL && r->replies != NULL;
-    for (unsigned i = 0; ok && i < r->n_shards; i++)
-        ok = name_shard(r, i, &r->shard[i]);
+    for (unsigned i = 0; ok && i < r->n_shards; i++) {
+        struct redis_key *key = &r->shard[i].bits;
+        key->name = malloc(uri->key_len + SHARD_SUFFIX);
+        ok = key->name != NULL;
+        if (!ok)
+            break;
+        memcpy(key->name, uri->key, uri->key_len);
+        key->len = uri->key_len;
+        if (r->n_shards > 1)
+            key->len += (size_t)snprintf(key->name + key->len, SHARD_SUFFIX, ":{%u}", i);
+    }
     return ok || fail(err, "out of memory");
 }
 
@@ -234,8 +232,9 @@ double redis_fpr(const struct redis *r)
     return sum / r->n_shards;
 }
 
-bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_t n, uint8_t *out,
-                      struct err *err)
+/* Bytes [at, at + n) of a shard's bitmap. */
+static bool read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_t n, uint8_t *out,
+                       struct err *err)
 {
     requests_clear(&r->rq);
     redis_command(r, &s->bits, 4, "GETRANGE");
@@ -249,6 +248,17 @@ bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_
     if (text->n > 0)
         memcpy(out, text->text, text->n);
     memset(out + text->n, 0, n - text->n);
+    return true;
+}
+
+bool redis_read_bits(struct redis *r, const struct shard *s, uint8_t *out, uint64_t len,
+                     struct err *err)
+{
+    for (uint64_t at = 0; at < len; at += REDIS_CHUNK) {
+        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
+        if (sig_caught() || !read_chunk(r, s, at, n, out + at, err))
+            return sig_caught() ? fail(err, "interrupted") : false;
+    }
     return true;
 }
 
@@ -376,17 +386,20 @@ static bool configure(struct redis *r, struct layout_spec spec[2], const struct 
 }
 
 /* A bitmap ends with the last byte in which a bit was set. So one that is much too short is of
- * another size than the address says, unless bitmaps of its layout stay nearly empty. */
+ * another size than the address says, unless bitmaps of its layout stay nearly empty. Its length is
+ * read after the bits: others may add to it. */
 static bool check_size(struct redis *r, const struct shard *s, struct err *err)
 {
-    uint64_t set;
+    uint64_t set, len;
     struct err why;
     if (r->configured || redis_layer(r)->kind->layout->sparse)
         return true;
     requests_clear(&r->rq);
     redis_command(r, &s->bits, 2, "BITCOUNT");
+    redis_command(r, &s->bits, 2, "STRLEN");
     return redis_run(r, CLUSTER_REPEAT, err) && redis_number(r, r->replies[0], &set, err) &&
-           (classic_check_size(r->m, set, 8 * s->len, &why) || redis_unfit(r, err, why.text));
+           redis_number(r, r->replies[1], &len, err) &&
+           (classic_check_size(r->m, set, 8 * len, &why) || redis_unfit(r, err, why.text));
 }
 
 /* Fails if the bitmap is longer than m bits, or much shorter: it belongs to another filter. */
@@ -405,7 +418,7 @@ static bool check_end(struct redis *r, const struct shard *s, struct err *err)
         return check_size(r, s, err);
     if (r->m % 8 == 0)
         return true;
-    if (!redis_read_chunk(r, s, bytes - 1, 1, &last, err))
+    if (!read_chunk(r, s, bytes - 1, 1, &last, err))
         return false;
     return (last & 0xff >> r->m % 8) == 0 ||
            redis_unfit(r, err, "bits are set beyond the last: the filter is larger");
@@ -502,7 +515,6 @@ void redis_close(struct redis *r)
     free(r->positions);
     free(r->shard_of);
     free(r->witnesses);
-    free(r->creation);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }

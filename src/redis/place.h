@@ -27,7 +27,8 @@ enum {
      * is no faster, and with a slow input its first keys wait longer. */
     REDIS_BATCH = 1024,
     REDIS_BATCH_BITS = 1 << 14,
-    /* The most commands at once before redis_settle, beside one for each shard. */
+    /* The most commands at once before redis_settle: for each shard, and beside these. */
+    REDIS_EACH = 5,
     REDIS_COMMANDS = 65,
 };
 
@@ -48,6 +49,14 @@ struct shard {
     bool missing; /* redis_prepare found neither bitmap nor configuration */
 };
 
+/* A filter that is to be made. */
+struct creation {
+    struct layout_filter filter; /* of a shard */
+    bool by_n;                   /* its size follows from n and p */
+    bool made;
+    char layout[LAYOUT_TEXT]; /* with that size, if a later address must state it; else empty */
+};
+
 struct redis {
     struct store store;
     struct uri uri;
@@ -62,8 +71,8 @@ struct redis {
     uint8_t *data[FORMAT_MAX_LAYERS]; /* all NULL */
     uint64_t m;                       /* of a shard */
     unsigned k;
-    bool configured;           /* each shard has a configuration */
-    struct creation *creation; /* by redis_prepare; or NULL */
+    bool configured;          /* each shard has a configuration */
+    struct creation creation; /* of redis_prepare */
 
     struct layout_filter latest; /* of the Bloom module: from the header that was read last */
 
@@ -152,9 +161,9 @@ bool redis_lengths(struct redis *r, struct err *err);
 void redis_ask_lengths(struct redis *r);
 bool redis_take_lengths(struct redis *r, struct reply *const *replies, struct err *err);
 
-/* Bytes [at, at + n) of a shard's bitmap, zero where it has none. n is REDIS_CHUNK at most. */
-bool redis_read_chunk(struct redis *r, const struct shard *s, uint64_t at, size_t n, uint8_t *out,
-                      struct err *err);
+/* The first `len` bytes of a shard's bitmap, zero where it has none. */
+bool redis_read_bits(struct redis *r, const struct shard *s, uint8_t *out, uint64_t len,
+                     struct err *err);
 
 /* Reads the fields of a shard's configuration. value[i] is valid until the next command. *any:
  * there is a configuration. */

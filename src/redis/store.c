@@ -16,14 +16,9 @@ static struct redis *redis_of(struct store *s)
     return (struct redis *)(void *)s;
 }
 
-static const struct redis *const_redis_of(const struct store *s)
-{
-    return (const struct redis *)(const void *)s;
-}
-
 static void describe(const struct store *s, struct facts *facts)
 {
-    const struct redis *r = const_redis_of(s);
+    const struct redis *r = (const struct redis *)(const void *)s;
     *facts = (struct facts){
         .layers = {&r->header, r->data}, .counters = r->header.counters, .n_shards = r->n_shards};
 }
@@ -40,23 +35,6 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
 }
 
 /* ---- All bits. */
-
-/* Copies a shard's bitmap, with the bits in the layer's order. */
-static bool read_bits(struct redis *r, const struct shard *s, uint8_t *data, struct err *err)
-{
-    uint8_t *chunk = malloc(REDIS_CHUNK);
-    bool ok = chunk != NULL || fail(err, "out of memory");
-    uint64_t len = redis_layer(r)->data_len;
-    for (uint64_t at = 0; ok && at < len; at += REDIS_CHUNK) {
-        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
-        const struct layout_bits bits = {.data = chunk, .len = n, .order = ORDER_HIGH_FIRST};
-        ok = redis_read_chunk(r, s, at, n, chunk, err);
-        if (ok)
-            layout_take(&bits, 0, data + at, n);
-    }
-    free(chunk);
-    return ok;
-}
 
 /* Counts the bits that are set among the first m, and clears the others. */
 static uint64_t count_bits(const struct redis *r, uint8_t *data)
@@ -78,7 +56,11 @@ static bool sample(struct redis *r, const struct shard *s, unsigned threads, dou
     uint8_t *data = malloc((size_t)layer->data_len);
     if (data == NULL)
         return fail(err, "out of memory");
-    bool ok = read_bits(r, s, data, err);
+    bool ok = redis_read_bits(r, s, data, layer->data_len, err);
+    const struct layout_bits bits = {
+        .data = data, .len = layer->data_len, .order = ORDER_HIGH_FIRST};
+    if (ok)
+        layout_take(&bits, 0, data, (size_t)layer->data_len);
     uint64_t set = ok ? count_bits(r, data) : 0;
     if (ok && set < s->set)
         ok = fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced",

@@ -52,12 +52,7 @@ void temporary_free(struct temporary *t)
     t->key.name = NULL;
 }
 
-void temporary_begin(struct temporary *t)
-{
-    redis_multi(t->r, 2);
-}
-
-const struct reply *temporary_end(struct temporary *t, enum cluster_repeat repeat, struct err *err)
+const struct reply *temporary_exec(struct temporary *t, enum cluster_repeat repeat, struct err *err)
 {
     redis_command(t->r, &t->key, 3, "PEXPIRE");
     requests_number(&t->r->rq, TEMPORARY_MS);
@@ -72,12 +67,12 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
     if (bytes_zero((const uint8_t *)bits->data + at, n) && at + n < bits->len)
         return true;
     layout_take(bits, at, chunk, n);
-    temporary_begin(t);
+    redis_multi(r, 2);
     redis_command(r, &t->key, 4, "SETRANGE");
     requests_number(&r->rq, at);
     requests_bytes(&r->rq, chunk, n);
     t->n_set += bytes_count(chunk, n);
-    return temporary_end(t, CLUSTER_REPEAT, err) != NULL;
+    return temporary_exec(t, CLUSTER_REPEAT, err) != NULL;
 }
 
 bool temporary_write(struct temporary *t, const struct layout_bits *bits, struct err *err)

@@ -31,10 +31,11 @@ bool temporary_name(struct temporary *t, struct redis *r, const struct redis_key
                     struct err *err);
 void temporary_free(struct temporary *t);
 
-/* A command that may make the key goes between these two. In one transaction the key gets its
- * expiry, so that it never stays if this process is killed. Returns the reply to it, or NULL. */
-void temporary_begin(struct temporary *t);
-const struct reply *temporary_end(struct temporary *t, enum cluster_repeat repeat, struct err *err);
+/* Ends and runs a block that redis_multi(r, 2) began, with a command that may make the key: the key
+ * gets its expiry in the same transaction, so that it never stays if this process is killed.
+ * Returns the reply to the command, or NULL. */
+const struct reply *temporary_exec(struct temporary *t, enum cluster_repeat repeat,
+                                   struct err *err);
 
 /* Writes the bytes of a bitmap, in chunks. Chunks of zeroes are left out, except for the last.
  * Bytes of ORDER_LOW_FIRST are written as they are, those of ORDER_HIGH_FIRST with their bits

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sig.h"
 #include "foreign/foreign.h"
 #include "redis/module.h"
 #include "redis/place.h"
@@ -29,12 +28,7 @@ static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bi
         return fail(err, "out of memory");
     *bits =
         (struct layout_bits){.data = data, .len = len, .order = ORDER_HIGH_FIRST, .owned = data};
-    for (uint64_t at = 0; at < len; at += REDIS_CHUNK) {
-        size_t n = len - at < REDIS_CHUNK ? (size_t)(len - at) : REDIS_CHUNK;
-        if (sig_caught() || !redis_read_chunk(r, r->shard, at, n, data + at, err))
-            return sig_caught() ? fail(err, "interrupted") : false;
-    }
-    return redis_lengths(r, err);
+    return redis_read_bits(r, r->shard, data, len, err) && redis_lengths(r, err);
 }
 
 bool redis_pull(const char *name, const struct open_options *options, struct layout_filter *filter,

@@ -284,7 +284,7 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
         status=0
         wait $! || status=$?
         [ $status = 2 ]
-        [ "$(cat err)" = "seen: cannot go on with '$(uri k)': the filter was deleted" ]
+        [ "$(cat err)" = "seen: cannot go on with '$(uri k)': the filter was deleted or replaced" ]
         cmp out <(seq 1000)
         [ "$(redis a EXISTS k)" = 0 ]
         rm in

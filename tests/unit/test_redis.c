@@ -121,7 +121,7 @@ TEST(pipelines)
     struct uri uri;
     CHECK(sh("redis_start a") == 0);
     struct cluster *cl = open_server("a", "", &uri);
-    CHECK(cl != NULL && cluster_masters(cl) == 0);
+    CHECK(cl != NULL);
     CHECK(run(cl, CLUSTER_ONCE)); /* nothing */
     for (unsigned i = 0; i < MAX_COMMANDS; i++) {
         requests_begin(&rq, 4, "SETBIT");
@@ -747,7 +747,7 @@ TEST(cluster_map)
     struct uri uri;
     CHECK(sh("redis_cluster") == 0);
     struct cluster *cl = open_cluster(&uri);
-    CHECK(cl != NULL && cluster_masters(cl) == 3);
+    CHECK(cl != NULL);
     add_for_keys("INCR", "");
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(all_are(1));
@@ -773,7 +773,7 @@ TEST(cluster_map)
         char name[8];
         snprintf(name, sizeof name, "c%d", i);
         cl = open_server(name, "", &uri);
-        CHECK(cl != NULL && cluster_masters(cl) == 3);
+        CHECK(cl != NULL);
         add_for_keys("INCR", "");
         MUST(run(cl, CLUSTER_ONCE));
         CHECK(all_are(i == 0 ? 2 : 3));
@@ -928,7 +928,6 @@ TEST(failover)
     add_for_keys("SETBIT", " 7 1");
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(all_are(1));
-    CHECK(cluster_masters(cl) == 3);
     close_server(cl, &uri);
 
     /* Two more: now slots have nobody. */
