@@ -303,10 +303,10 @@ emulated:
 	$(Q)JOBS=$(JOBS) UNITS='$(patsubst $(BUILD)/unit/test_%,%,$(if $(FULL),$(UNIT),$(PORTABLE)))' \
 	    tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
 
-## systems: compile and link for macOS and the BSDs; nothing is run there (npm fetches the compiler)
+## systems: compile and link for macOS and the BSDs (npm fetches the compiler), and run what only OpenBSD would do
 systems:
 	+$(Q)$(PARALLEL) all
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) tests/systems
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) tests/systems tests/apart
 
 ## interop: filters exchanged with Guava, DCSO's bloom, PHP, clients of Redis (packages: deps-ci)
 INTEROP := guava dcso php redis clients second

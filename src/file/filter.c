@@ -119,14 +119,20 @@ static bool check_size(const struct filter *f, const struct header *h, struct er
                 size < expected ? "truncated" : "damaged", size, expected);
 }
 
+bool filter_may_change(const char *path, struct err *err)
+{
+    return PORT_COHERENT ||
+           fail(err,
+                "'%s' cannot be changed on this system, whose mappings of files do not show "
+                "what is written to them; make a new filter ('seen create', 'seen merge')",
+                path);
+}
+
 static bool check_writable(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
-    if (!PORT_COHERENT)
-        return fail(err,
-                    "'%s' cannot be changed on this system, whose mappings of files do not show "
-                    "what is written to them; make a new filter ('seen create', 'seen merge')",
-                    f->path);
+    if (!filter_may_change(f->path, err))
+        return false;
     if (kind_counts(h->layers[0].kind))
         return fail(err,
                     "'%s' is a counted set, which takes keys in whole batches, from 'seen add' "

@@ -55,6 +55,9 @@ struct filter {
     uint64_t trusted_since; /* when a writer last forgot them, in nanoseconds */
 };
 
+/* Can filters be changed in place on this system (port.h, PORT_COHERENT)? */
+bool filter_may_change(const char *path, struct err *err);
+
 /* Refuses a file to which standard output or standard error is redirected. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);

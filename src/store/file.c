@@ -261,6 +261,8 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
         fail_errno(err, "cannot open '%s'", path);
         return NULL;
     }
+    if (plan->mode == STORE_WRITE && !filter_may_change(path, err))
+        return NULL;
     *there = STORE_ABSENT;
     struct file *file = file_new(path, err);
     if (file == NULL)
