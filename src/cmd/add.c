@@ -41,18 +41,11 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-static void report_added(const struct add *a)
+static void report_added(const struct adding *a)
 {
-    unsigned long long records = tally_keys(&a->adding.feed.tally);
-    unsigned long long n_new = a->adding.store->state.n_new;
+    unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
     say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
              num_plural(n_new));
-}
-
-static void conclude_add(const struct add *a)
-{
-    if (a->verbose)
-        report_added(a);
 }
 
 /* --once, --each and --batch-id are for counted sets, which FILTER is not. */
@@ -129,8 +122,8 @@ static int run_add(struct add *a, int argc, char **argv)
         say_failure(&err);
         return EXIT_ERROR;
     }
-    if (adding_run(adding))
-        conclude_add(a);
+    if (adding_run(adding) && a->verbose)
+        report_added(adding);
     return adding_end(adding);
 }
 

@@ -170,38 +170,19 @@ static bool read_like(struct create *c)
     return true;
 }
 
-static int check_compact(const struct create *c)
-{
-    const struct design *d = &c->design;
-    if (d->size != 0 && d->p != 0)
-        return opt_misuse(&cmd_create, "with --compact, give a rate or a size, not both");
-    return 0;
-}
-
-/* With --from. */
-static int check_from(const struct create *c)
-{
-    if (c->from == NULL)
-        return 0;
-    if (c->counted)
-        return opt_misuse(&cmd_create, "--from and --counted cannot go together; 'seen shrink' "
-                                       "gives a counted set narrower fingerprints");
-    if (c->design.layout != NULL)
-        return opt_misuse(&cmd_create, "--from and --layout cannot go together: the other program "
-                                       "hashes keys in its own way, so the keys are needed");
-    return 0;
-}
-
 static int check_create_options(const struct create *c)
 {
     const struct design *d = &c->design;
-    int status = check_from(c);
-    if (status == 0 && !c->counted && d->exact)
+    if (c->from != NULL && c->counted)
+        return opt_misuse(&cmd_create, "--from and --counted cannot go together; 'seen shrink' "
+                                       "gives a counted set narrower fingerprints");
+    if (c->from != NULL && d->layout != NULL)
+        return opt_misuse(&cmd_create, "--from and --layout cannot go together: the other program "
+                                       "hashes keys in its own way, so the keys are needed");
+    if (!c->counted && d->exact)
         return opt_misuse(&cmd_create, "an FPR of 0 is possible only with --counted");
-    if (status == 0 && c->compact)
-        status = check_compact(c);
-    if (status != 0)
-        return status;
+    if (c->compact && d->size != 0 && d->p != 0)
+        return opt_misuse(&cmd_create, "with --compact, give a rate or a size, not both");
     bool sized = d->n != 0 || d->exact || d->size != 0 || c->like != NULL || d->grow ||
                  (d->layout != NULL && design_fixes_size(d->layout, d->p));
     if (d->empty && !c->compact && !sized)

@@ -11,12 +11,6 @@
 #include "keys/prep.h"
 #include "foreign/foreign.h"
 
-/* Counters include only sessions that ended well, so they are known only for a clean filter. */
-static bool counters_known(const struct figures *f)
-{
-    return f->health == FILTER_CLEAN && f->is_file;
-}
-
 /* Reads all pages and bits. */
 static bool read_census(unsigned threads, struct figures *f, struct err *err)
 {
@@ -112,7 +106,7 @@ bool figures_read(struct figures *f, struct store *store, struct keyopt *keyopt)
         return false;
     find_layout(f);
     choose_keys(f);
-    f->counters_known = counters_known(f);
+    f->counters_known = f->health == FILTER_CLEAN && f->is_file;
     f->n_bits = f->n_counted = NAN;
     f->consistent =
         !f->counters_known ||

@@ -31,7 +31,7 @@ struct figures {
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged;    /* pages */
-    bool counters_known; /* they are those of a clean file */
+    bool counters_known; /* of a clean file: they include only sessions that ended well */
     bool consistent;     /* counters agree with bits; true if counters are unknown */
     double n_bits,
         n_counted; /* keys in all layers, by the bits and by the counters; NAN: unknown */

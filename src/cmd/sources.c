@@ -32,8 +32,12 @@ static bool open_next(const struct sources *s, struct source_filter *f, bool loo
         f->next = f->now;
         return true;
     }
+    struct err what;
     f->next = store_open(f->path, STORE_READ, &s->open, err);
-    return f->next != NULL;
+    if (f->next == NULL || f->now == NULL || s->follow != SOURCES_FOLLOW_SAME)
+        return f->next != NULL;
+    return header_same_keys(f->now->header, f->next->header, &what) ||
+           fail(err, "'%s' was replaced by a filter that differs in %s", f->path, what.text);
 }
 
 /* Is filter i for the same keys as the others? */
@@ -195,33 +199,18 @@ static bool take_up(struct sources *s, struct err *err)
     return ok;
 }
 
-/* The same if the key preparation must stay as it is; and so does the list. */
-static bool take_up_same(struct sources *s, struct err *err)
-{
-    bool ok = true;
-    struct err what;
-    for (size_t i = 0; ok && i < s->n; i++) {
-        struct source_filter *f = &s->filter[i];
-        ok = open_next(s, f, true, err) &&
-             (header_same_keys(f->now->header, f->next->header, &what) ||
-              fail(err, "'%s' was replaced by a filter that differs in %s", f->path, what.text));
-    }
-    change(s, ok);
-    return ok;
-}
-
 static bool follow(struct sources *s, struct err *err)
 {
     if (!any_replaced(s))
         return true;
-    if (s->follow == SOURCES_FOLLOW_SAME)
-        return take_up_same(s, err);
-    if (take_up(s, err)) {
-        free(s->why);
-        s->why = NULL;
-    } else {
+    if (!take_up(s, err)) {
+        if (s->follow == SOURCES_FOLLOW_SAME)
+            return false;
         say_kept(s, err);
+        return true;
     }
+    free(s->why);
+    s->why = NULL;
     return true;
 }
 

@@ -494,8 +494,12 @@ static bool stats_of_each(struct stats *s, char **names, size_t n)
 {
     bool ok = true;
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && !s->json)
+        if (s->prometheus) {
+            metrics_next(&s->metrics);
+            metrics_note(&s->metrics, "readable", false);
+        } else if (i > 0 && !s->json) {
             putchar('\n');
+        }
         ok = stats_of(s, names[i]) && ok;
     }
     return ok;
@@ -504,17 +508,11 @@ static bool stats_of_each(struct stats *s, char **names, size_t n)
 static bool metrics_of_each(struct stats *s, char **names, size_t n)
 {
     struct err err;
-    struct metrics *m = &s->metrics;
-    bool ok = metrics_begin(m, names, n, &err) || say_failure(&err);
-    bool begun = ok;
-    for (size_t i = 0; begun && i < n; i++) {
-        metrics_next(m);
-        metrics_note(m, "readable", false);
-        ok = stats_of(s, names[i]) && ok;
-    }
+    bool begun = metrics_begin(&s->metrics, names, n, &err) || say_failure(&err);
+    bool ok = begun && stats_of_each(s, names, n);
     if (begun)
-        metrics_print(m, stdout);
-    metrics_free(m);
+        metrics_print(&s->metrics, stdout);
+    metrics_free(&s->metrics);
     return ok;
 }
 
