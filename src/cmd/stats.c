@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* seen stats: what is in a filter, how full it is, and its false-positive rate. figures.h reads the
- * filter; here its figures become the rows of a report. */
+/* seen stats: what is in a filter, how full it is, and its false-positive rate. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "base/exact.h"
+#include "base/num.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
-#include "cmd/figures.h"
 #include "cmd/keyopt.h"
 #include "cmd/redisopt.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
+#include "keys/digest.h"
 #include "keys/encoding.h"
 #include "keys/prep.h"
+#include "keys/reading.h"
+#include "foreign/foreign.h"
 #include "file/chain.h"
 #include "file/session.h"
 #include "store/store.h"
@@ -45,7 +48,141 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-/* ---- Rows. */
+/* ---- What is found out about one filter, from its header, its pages and its bits. */
+
+/* The most facts that are kept of a layout. */
+enum { FIGURES_FACTS = 8 };
+
+struct figures {
+    struct store *store;
+    const struct header *header;
+    bool is_file;    /* else it has no pages to check */
+    unsigned shards; /* 1: the filter is not sharded */
+    enum filter_health health;
+    struct census all, layer[FORMAT_MAX_LAYERS];
+    uint64_t damaged;    /* pages */
+    bool counters_known; /* of a clean file: they include only sessions that ended well */
+    bool consistent;     /* counters agree with bits; true if counters are unknown */
+    double n_bits,
+        n_counted; /* keys in all layers, by the bits and by the counters; NAN: unknown */
+    char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT];
+    char prep[64]; /* the longest is " --trim --ignore-case --hex --digest sha256"; empty: none */
+    char reading[READING_TEXT]; /* empty: unknown */
+    /* For a filter of another program's layout. */
+    const struct layout *layout; /* NULL: none */
+    char spec[LAYOUT_TEXT];
+    unsigned n_facts;
+    struct {
+        char name[NUM_TEXT], value[NUM_TEXT];
+    } fact[FIGURES_FACTS];
+};
+
+/* Reads all pages and bits. */
+static bool read_census(unsigned threads, struct figures *f, struct err *err)
+{
+    struct facts facts;
+    store_describe(f->store, &facts);
+    f->shards = facts.n_shards > 1 ? facts.n_shards : 1;
+    f->is_file = f->store->file != NULL;
+    if (f->is_file) {
+        uint64_t unchecked;
+        f->health = filter_health(f->store->file);
+        progress_begin("checking", false, false);
+        f->damaged = filter_check_pages(f->store->file, threads, &unchecked, NULL, NULL);
+        progress_end();
+    }
+    return store_census(f->store, threads, f->layer, &f->all, err);
+}
+
+/* Header and bits match if nobody has written another header once the bits are read. If writers
+ * come and go all the time, every try may fail. Then the file counts as being written, and its
+ * counters as unknown. */
+enum { TRIES = 5 };
+
+static bool read_every_bit(unsigned threads, struct figures *f)
+{
+    struct err err;
+    bool stable = false;
+    uint64_t epoch = 0; /* of the header, when the bits were read */
+    for (int tries = 0; !stable && tries <= TRIES; tries++) {
+        bool ok = store_enter(f->store, SIZE_MAX, &err);
+        stable = tries > 0 && f->header->epoch == epoch;
+        epoch = f->header->epoch;
+        ok = ok && (stable || read_census(threads, f, &err));
+        if (!store_leave(f->store, ok, &err))
+            return say_failure(&err);
+    }
+    if (!stable)
+        f->health = FILTER_WRITING;
+    if (stable || f->damaged == 0)
+        return true;
+    say_error("'%s' kept changing while it was read", f->store->name);
+    return false;
+}
+
+static void note_fact(void *ctx, const char *name, const char *value)
+{
+    struct figures *f = ctx;
+    if (f->n_facts == FIGURES_FACTS)
+        return;
+    snprintf(f->fact[f->n_facts].name, NUM_TEXT, "%s", name);
+    snprintf(f->fact[f->n_facts++].value, NUM_TEXT, "%s", value);
+}
+
+/* Finds which layout of another program the filter has, if any. */
+static void find_layout(struct figures *f)
+{
+    struct layout_filter filter;
+    struct err none;
+    if (!foreign_filter(f->header, &filter, &none))
+        return;
+    f->layout = filter.layer[0].kind->layout;
+    layout_show(&filter, f->spec, sizeof f->spec);
+    if (f->layout->facts != NULL)
+        f->layout->facts(&filter, note_fact, f);
+}
+
+/* How keys are read, prepared and hashed, as text. */
+static void choose_keys(struct figures *f)
+{
+    const struct header *h = f->header;
+    const struct digest *d = digest_by_id(prep_digest(h->prep));
+    snprintf(f->seed, sizeof f->seed, "0x%016" PRIx64, h->seed);
+    secret_id_text(&h->secret, f->secret_id);
+    snprintf(f->prep, sizeof f->prep, "%s%s%s%s%s%s", h->prep & PREP_TRIM ? " --trim" : "",
+             h->prep & PREP_FOLD ? " --ignore-case" : "", h->prep & PREP_UPPER ? " --upper" : "",
+             h->prep & PREP_HEX ? " --hex" : "", d != NULL ? " --digest " : "",
+             d != NULL ? d->name : "");
+    reading_show(&h->reading, f->reading);
+}
+
+static bool check_secret(struct keyopt *keyopt, const struct figures *f)
+{
+    struct err err;
+    if (keyopt->secret_path == NULL)
+        return true;
+    keyopt->rule.prep = 0; /* forget that of the previous filter */
+    return keyopt_adopt(keyopt, f->header, f->store->name, &err) || say_failure(&err);
+}
+
+/* Reads the whole filter, with keyopt->threads, and checks the secret that --secret gave. Prints
+ * why it fails. The figures point into the store. */
+static bool read_figures(struct figures *f, struct store *store, struct keyopt *keyopt)
+{
+    *f = (struct figures){.store = store, .header = store->header};
+    if (!read_every_bit(keyopt->threads, f))
+        return false;
+    find_layout(f);
+    choose_keys(f);
+    f->counters_known = f->health == FILTER_CLEAN && f->is_file;
+    f->n_bits = f->n_counted = NAN;
+    f->consistent =
+        !f->counters_known ||
+        layers_counters_agree(f->header, &f->header->counters, f->layer, &f->n_bits, &f->n_counted);
+    return check_secret(keyopt, f);
+}
+
+/* ---- The rows of a report. */
 
 static enum report_source known(bool is_known, enum report_source source)
 {
@@ -476,7 +613,7 @@ static bool stats_of(struct stats *s, const char *path)
         keyopt_advise_list(path, &err);
         return say_failure(&err);
     }
-    bool ok = figures_read(&f, store, &s->keyopt);
+    bool ok = read_figures(&f, store, &s->keyopt);
     if (ok) {
         if (s->prometheus) {
             metrics_note(&s->metrics, "readable", true);
