@@ -35,7 +35,7 @@ static const struct opt_group groups[] = {
     {"Keys", keyopt_opts, offsetof(struct add, adding.keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct add, adding.keyopt), keyopt_take},
-    {"Counted sets", changing_opts, offsetof(struct add, changing), changing_take},
+    {"Counted sets", changing_opts, offsetof(struct add, changing), NULL},
     {"Filters in Redis", redisopt_write, offsetof(struct add, adding.sources.open), NULL},
     {"Making a filter", adding_make_opts, offsetof(struct add, adding), NULL},
     {0},

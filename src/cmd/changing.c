@@ -14,7 +14,8 @@ const struct opt changing_opts[] = {
      FLAG(struct changing, change.once), .not_with = " each"},
     {0, "each", NULL, "count every occurrence of a key (the default)", FLAG(struct changing, each)},
     {0, "batch-id", "ID",
-     "do nothing if a batch with this ID was applied before; FILTER remembers the last 128", OWN},
+     "do nothing if a batch with this ID was applied before; FILTER remembers the last 128",
+     TEXT(struct changing, change.batch_id)},
     {0, "memory", "BYTES",
      "limit memory for the keys (default: 256M); the rest goes to scratch files on disk",
      BYTES(struct changing, memory)},
@@ -22,16 +23,6 @@ const struct opt changing_opts[] = {
      TEXT(struct changing, tmpdir)},
     {0},
 };
-
-bool changing_take(void *changing, struct opt_parser *p, int id)
-{
-    struct changing *c = changing;
-    (void)id;
-    c->change.batch_id = p->value;
-    if (*p->value == '\0')
-        opt_misuse(p->command, "--batch-id: the ID is empty");
-    return *p->value != '\0';
-}
 
 /* The result of one chunk. */
 struct part {
@@ -153,13 +144,18 @@ static void report_batch(const struct changing *c)
     }
 }
 
-static bool check_memory(struct changing *c, const struct keyopt *keyopt)
+static bool check_options(const struct changing *c, const struct keyopt *keyopt)
 {
     uint64_t least = change_min_memory(&c->change);
+    const char *id = c->change.batch_id;
     char text[NUM_TEXT];
-    if (c->memory >= least)
+    if (id != NULL && *id == '\0')
+        opt_misuse(keyopt->command, "--batch-id: the ID is empty");
+    else if (c->memory < least)
+        opt_misuse(keyopt->command, "--memory must be at least %s",
+                   num_show_least_bytes(text, least));
+    else
         return true;
-    opt_misuse(keyopt->command, "--memory must be at least %s", num_show_least_bytes(text, least));
     return false;
 }
 
@@ -173,7 +169,7 @@ static bool apply_batch(struct changing *c, struct keyopt *keyopt)
         !keyopt_adopt(keyopt, &change->now.header, change->path, &err))
         return say_failure(&err);
     adding_compare(&change->now.header, change->path, &c->made);
-    if (!check_memory(c, keyopt))
+    if (!check_options(c, keyopt))
         return false;
     if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))
         return say_failure(&err);

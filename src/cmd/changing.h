@@ -2,7 +2,7 @@
  * Reads a batch of keys and applies it to a counted set (write/change.h), for add and remove.
  *
  *     struct changing c = CHANGING_DEFAULT;
- *     {"Counted sets", changing_opts, offsetof(struct it, changing), changing_take}
+ *     {"Counted sets", changing_opts, offsetof(struct it, changing), NULL}
  *     c.change.path = path; c.change.op = COUNTS_ADD; ...
  *     status = changing_run(&c, &keyopt);
  */
@@ -35,9 +35,6 @@ struct changing {
     {                                                                                              \
         .memory = KEYSET_MEMORY                                                                    \
     }
-
-/* Takes one of these options. Reports a mistake itself. */
-bool changing_take(void *changing, struct opt_parser *p, int id);
 
 /* Reads and applies the batch; returns the exit status. */
 int changing_run(struct changing *c, struct keyopt *keyopt);

@@ -180,10 +180,15 @@ static bool copy_selected(struct output *out, const struct added *r, const char 
     return ok;
 }
 
-static bool write_copies(struct dedup *d, struct added *r, const char *limit, size_t *written)
+/* The header of the first file is a chunk of its own. */
+static bool write_copies(struct dedup *d, struct added *r, const struct chunk *chunk,
+                         size_t *written)
 {
+    const char *limit = chunk->data + chunk->len;
     r->out.len = 0;
-    bool ok = d->annotate ? copy_annotated(&r->out, r) : copy_selected(&r->out, r, limit);
+    bool ok = chunk->first_header ? output_bytes(&r->out, chunk->data, chunk->len)
+              : d->annotate       ? copy_annotated(&r->out, r)
+                                  : copy_selected(&r->out, r, limit);
     if (ok && output_terminate(&r->out, d->adding.keyopt.rule.terminator))
         return write_bytes(d, r->out.data, r->out.len, written);
     say_error("out of memory");
@@ -210,42 +215,32 @@ static size_t count_cut(const struct added *r, size_t prefix, size_t count, size
  * one run or, with false positives, a few. */
 enum { FEW_RUNS = 16 };
 
-static void print_records(struct dedup *d, struct added *r, const char *limit, size_t count)
+static bool is_few_runs(const struct dedup *d, const struct added *r)
+{
+    return !d->annotate && r->start[r->done][-1] == d->adding.keyopt.rule.terminator &&
+           count_runs(r->selected, r->done) <= FEW_RUNS;
+}
+
+static void print_records(struct dedup *d, struct added *r, const struct chunk *chunk, size_t count)
 {
     size_t written = 0;
-    bool terminated = r->start[r->done][-1] == d->adding.keyopt.rule.terminator;
-    bool few = !d->annotate && terminated && count_runs(r->selected, r->done) <= FEW_RUNS;
-    if (few ? write_runs(d, r, &written) : write_copies(d, r, limit, &written))
+    if (count > 0 && is_few_runs(d, r) ? write_runs(d, r, &written)
+                                       : write_copies(d, r, chunk, &written))
         return;
     d->adding.stopped = true;
     d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);
-}
-
-static void print_header(struct dedup *d, struct added *r, const struct chunk *chunk)
-{
-    size_t written = 0;
-    r->out.len = 0;
-    if (output_bytes(&r->out, chunk->data, chunk->len) &&
-        output_terminate(&r->out, d->adding.keyopt.rule.terminator)) {
-        d->adding.stopped = !write_bytes(d, r->out.data, r->out.len, &written);
-        return;
-    }
-    say_error("out of memory");
-    d->adding.feed.failed = d->adding.stopped = true;
 }
 
 static bool print(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct dedup *d = ctx; /* its first member */
     struct added *r = slot;
-    if (chunk->first_header && !d->adding.stopped && !d->count && !d->quiet)
-        print_header(d, r, chunk);
     size_t count = select_records(d, r, r->done);
     d->n_selected += count;
     if (d->adding.stopped)
         d->n_unprinted += count;
-    else if (count > 0 && !d->count && !d->quiet)
-        print_records(d, r, chunk->data + chunk->len, count);
+    else if ((count > 0 || chunk->first_header) && !d->count && !d->quiet)
+        print_records(d, r, chunk, count);
     return !d->adding.stopped;
 }
 

@@ -221,36 +221,29 @@ static bool make_given(struct keyopt *keyopt)
     return true;
 }
 
-static bool take_name(struct keyopt *keyopt, const char *name)
-{
-    char **names = realloc(keyopt->names, (keyopt->n_names + 1) * sizeof *names);
-    char *copy = names != NULL ? strdup(name) : NULL;
-    if (names != NULL)
-        keyopt->names = names;
-    if (copy == NULL)
-        return false;
-    names[keyopt->n_names++] = copy;
-    return true;
-}
-
-/* Reads names of key files, each ended with NUL. A name that is empty, or "-" where the names
+/* Takes names of key files, each ended with NUL. A name that is empty, or "-" where the names
  * themselves come from there, is a mistake. */
 static bool take_names(struct keyopt *keyopt, FILE *list, struct err *err)
 {
     const char *from = keyopt->files0;
-    char *name = NULL;
-    size_t room = 0;
     bool ok = true;
-    while (ok && getdelim(&name, &room, 0, list) > 0) {
+    while (ok) {
+        char *name = NULL, **names = realloc(keyopt->names, (keyopt->n_names + 1) * sizeof *names);
+        size_t room = 0;
+        if (names == NULL)
+            return fail(err, "out of memory");
+        keyopt->names = names;
+        if (getdelim(&name, &room, 0, list) <= 0) {
+            free(name);
+            break;
+        }
+        names[keyopt->n_names++] = name;
         if (*name == '\0')
             ok = fail(err, "--files0-from: '%s' has an empty name", from);
         else if (strcmp(from, "-") == 0 && strcmp(name, "-") == 0)
             ok = fail(
                 err, "--files0-from: keys cannot come from standard input, because their names do");
-        else if (!take_name(keyopt, name))
-            ok = fail(err, "out of memory");
     }
-    free(name);
     if (ok && ferror(list))
         return fail_errno(err, "cannot read '%s'", from);
     return ok && (keyopt->n_names > 0 || fail(err, "--files0-from: '%s' has no names", from));
@@ -259,12 +252,10 @@ static bool take_names(struct keyopt *keyopt, FILE *list, struct err *err)
 static bool read_names(struct keyopt *keyopt)
 {
     struct err err;
-    bool is_stdin = strcmp(keyopt->files0, "-") == 0, ok = false;
+    bool is_stdin = strcmp(keyopt->files0, "-") == 0;
     FILE *list = is_stdin ? stdin : fopen(keyopt->files0, "r");
-    if (list == NULL)
-        fail_errno(&err, "cannot open '%s'", keyopt->files0);
-    else
-        ok = take_names(keyopt, list, &err);
+    bool ok = list != NULL ? take_names(keyopt, list, &err)
+                           : fail_errno(&err, "cannot open '%s'", keyopt->files0);
     if (list != NULL && !is_stdin)
         fclose(list);
     keyopt->files = keyopt->names;

@@ -25,7 +25,7 @@ static const struct opt remove_opts[] = {
 
 static const struct opt_group groups[] = {
     {"Removing", remove_opts, 0, NULL},
-    {"Batches", changing_opts, offsetof(struct remove, changing), changing_take},
+    {"Batches", changing_opts, offsetof(struct remove, changing), NULL},
     {"Keys", keyopt_opts, offsetof(struct remove, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct remove, keyopt), keyopt_take},
