@@ -294,8 +294,10 @@ static bool open_own(struct dedup *d)
 static bool open_sources(struct dedup *d)
 {
     struct err err;
-    d->adding.sources.sink = d->adding.store;
-    return sources_open(&d->adding.sources, &err) || say_failure(&err);
+    struct sources *s = &d->adding.sources;
+    s->sink = d->adding.store;
+    s->one_length = s->sink != NULL || (d->dry_run && d->adding.there == STORE_THERE);
+    return sources_open(s, &err) || say_failure(&err);
 }
 
 /* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */

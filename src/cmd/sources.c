@@ -51,7 +51,7 @@ static bool suits(const struct sources *s, size_t i, struct err *err)
 }
 
 /* Adopts the key preparation of filter i, after those before it. If the filters' key lengths
- * differ, keys have that of the sink; without one, any. */
+ * differ, keys of any length are accepted. */
 static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, struct err *err)
 {
     const struct store *next = s->filter[i].next;
@@ -63,7 +63,7 @@ static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, stru
         return false;
     bool is_first = i == 0 && s->sink == NULL;
     if (!is_first && keyopt->rule.key_len != len)
-        keyopt->rule.key_len = s->sink != NULL ? len : 0;
+        keyopt->rule.key_len = s->one_length ? len : 0;
     return true;
 }
 

@@ -58,8 +58,8 @@ struct sources {
     bool which;            /* the answers name the filter that has a key ... */
     bool counts;           /* ... and its count; then there is one filter, a counted set */
     enum sources_follow follow;
-    struct store *sink; /* until sources_open: a filter for the same keys, and of their length,
-                           which is not queried; NULL: none */
+    struct store *sink; /* a filter for the same keys, which is not queried; NULL: none */
+    bool one_length;    /* keys have the length of that filter, or else of the first one */
     struct source_filter *filter;
     size_t n;
     struct confirm *list; /* NULL: none */
