@@ -561,9 +561,9 @@ static bool create(struct create *c)
     c->make.prints = c->json;
     c->make.threads = c->keyopt.threads;
     if (!warn_inputs(&c->make, make_open_one(&c->make, c->from, &err))) {
-        if (!c->make.is_open && keyopt_is_list(c->path))
+        if (c->make.file.path == NULL && keyopt_is_list(c->path))
             fail_more(&err, "; FILTER comes first, then the files of keys");
-        else if (!c->make.is_open && !c->make.replace && keyopt_is_filter(c->path))
+        else if (c->make.file.path == NULL && !c->make.replace && keyopt_is_filter(c->path))
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }

@@ -60,51 +60,6 @@ static bool not_regular(const char *path, struct err *err)
     return fail(err, "'%s' exists and is not a regular file", path);
 }
 
-/* May this file be replaced? */
-static bool check_old(const struct newfile *nf, int fd, const struct stat *st, const char *path,
-                      struct err *err)
-{
-    uint8_t start[8];
-    if (!S_ISREG(st->st_mode))
-        return not_regular(path, err);
-    if (st->st_size == 0)
-        return true;
-    size_t got;
-    if (!disk_read(fd, start, sizeof start, 0, &got))
-        return fail_errno(err, "cannot read '%s'", path);
-    if (format_is_filter(start, got) != nf->foreign)
-        return true;
-    return fail(err, "'%s' exists and is %s seen filter: not replaced", path,
-                nf->foreign ? "a" : "not a");
-}
-
-/* Fails if a file already has the name; the error says whether it could be replaced. */
-static bool check_free(const struct newfile *nf, const char *path, struct err *err)
-{
-    struct stat st;
-    if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return true;
-    if (!S_ISREG(st.st_mode))
-        return not_regular(path, err);
-    int fd = open_old(nf);
-    bool may_go = fd < 0 || check_old(nf, fd, &st, path, err);
-    if (fd >= 0)
-        port_close(fd);
-    return may_go && exists(path, err);
-}
-
-/* Gives the new file the owner (as far as permitted) and the mode of the old one. Owner first:
- * changing it can clear bits of the mode. */
-static bool inherit(int fd, const struct stat *old, const char *path, struct err *err)
-{
-    if (fchown(fd, old->st_uid, old->st_gid) != 0 && fchown(fd, (uid_t)-1, old->st_gid) != 0 &&
-        errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
-        return fail_errno(err, "cannot set the owner of '%s'", path);
-    if (fchmod(fd, old->st_mode & 07777) != 0 && errno != EPERM && errno != EOPNOTSUPP)
-        return fail_errno(err, "cannot set the mode of '%s'", path);
-    return true;
-}
-
 /* Closes the file to be replaced, and so releases its lock. */
 static void drop_old(struct newfile *nf)
 {
@@ -113,27 +68,60 @@ static void drop_old(struct newfile *nf)
     nf->old_fd = -1;
 }
 
-/* (Re)opens the file to be replaced, if there is one: old_fd is -1 if not. */
+/* May the file be replaced? */
+static bool check_old(const struct newfile *nf, struct err *err)
+{
+    uint8_t start[8];
+    struct stat st;
+    size_t got;
+    if (fstat(nf->old_fd, &st) != 0)
+        return fail_errno(err, "cannot look at '%s'", nf->path);
+    if (!S_ISREG(st.st_mode))
+        return not_regular(nf->path, err);
+    if (!disk_read(nf->old_fd, start, sizeof start, 0, &got))
+        return fail_errno(err, "cannot read '%s'", nf->path);
+    return st.st_size == 0 || format_is_filter(start, got) != nf->foreign ||
+           fail(err, "'%s' exists and is %s seen filter: not replaced", nf->path,
+                nf->foreign ? "a" : "not a");
+}
+
+/* (Re)opens the file that has the name: old_fd is -1 if there is none. Fails if it may not be
+ * replaced. */
 static bool take_old(struct newfile *nf, struct err *err)
 {
     struct stat st;
     drop_old(nf);
     if (fstatat(nf->dir_fd, base_of(nf->path), &st, AT_SYMLINK_NOFOLLOW) != 0)
         return errno == ENOENT || fail_errno(err, "cannot look at '%s'", nf->path);
-    if (!nf->replace)
-        return exists(nf->path, err);
     if (!S_ISREG(st.st_mode))
         return not_regular(nf->path, err);
     /* As in a container. */
-    if (port_is_mounted(nf->dir_fd, base_of(nf->path)))
+    if (nf->replace && port_is_mounted(nf->dir_fd, base_of(nf->path)))
         return fail(err, "'%s' is a mount point, which cannot be replaced: mount its directory",
                     nf->path);
     nf->old_fd = open_old(nf);
+    if (nf->old_fd < 0 && errno == ENOENT)
+        return true;
+    if (nf->old_fd < 0 && nf->replace)
+        return fail_errno(err, "cannot open '%s'", nf->path);
+    return (nf->old_fd < 0 || check_old(nf, err)) && (nf->replace || exists(nf->path, err));
+}
+
+/* Gives the new file the owner (as far as permitted) and the mode of the old one, if there is one.
+ * Owner first: changing it can clear bits of the mode. */
+static bool inherit(const struct newfile *nf, struct err *err)
+{
+    struct stat old;
     if (nf->old_fd < 0)
-        return errno == ENOENT || fail_errno(err, "cannot open '%s'", nf->path);
-    if (fstat(nf->old_fd, &st) != 0)
+        return true;
+    if (fstat(nf->old_fd, &old) != 0)
         return fail_errno(err, "cannot look at '%s'", nf->path);
-    return check_old(nf, nf->old_fd, &st, nf->path, err) && inherit(nf->fd, &st, nf->path, err);
+    if (fchown(nf->fd, old.st_uid, old.st_gid) != 0 && fchown(nf->fd, (uid_t)-1, old.st_gid) != 0 &&
+        errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+        return fail_errno(err, "cannot set the owner of '%s'", nf->path);
+    if (fchmod(nf->fd, old.st_mode & 07777) != 0 && errno != EPERM && errno != EOPNOTSUPP)
+        return fail_errno(err, "cannot set the mode of '%s'", nf->path);
+    return true;
 }
 
 static bool same_file(const struct stat *a, const struct stat *b)
@@ -171,14 +159,15 @@ static bool lock_old(struct newfile *nf, struct err *err)
             return true;
         if (nf->held)
             return fail(err, "'%s' was replaced meanwhile", nf->path);
-        if (!take_old(nf, err) || !disk_sync(nf->fd, NULL, 0, nf->path, err))
+        if (!take_old(nf, err) || !inherit(nf, err) || !disk_sync(nf->fd, NULL, 0, nf->path, err))
             return false;
     }
 }
 
 bool newfile_hold(struct newfile *nf, struct err *err)
 {
-    return !nf->replace || (nf->held = lock_old(nf, err));
+    nf->held = nf->replace && lock_old(nf, err);
+    return nf->held || !nf->replace;
 }
 
 bool newfile_replaces(const struct newfile *nf, int fd)
@@ -283,10 +272,8 @@ static bool lock_temp(int fd)
  * which may be narrower than that of a new one. *again: another name may succeed. */
 static bool create_temp(struct newfile *nf, bool *again)
 {
-    struct stat old;
-    bool inherits = nf->replace && fstatat(nf->dir_fd, base_of(nf->path), &old, 0) == 0;
-    nf->fd =
-        openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, inherits ? 0600 : 0666);
+    mode_t mode = nf->old_fd >= 0 ? 0600 : 0666;
+    nf->fd = openat(nf->dir_fd, nf->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     *again = nf->fd < 0 && errno == EEXIST;
     if (nf->fd < 0)
         return false;
@@ -336,10 +323,8 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         return fail(err, "'%s' is an address: 'seen export' writes a filter into Redis", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);
-    if (!nf->replace && !check_free(nf, path, err))
-        return false;
     remove_dead(nf);
-    return open_temp(nf, err) && take_old(nf, err);
+    return take_old(nf, err) && open_temp(nf, err) && inherit(nf, err);
 }
 
 static bool open_new(struct newfile *nf, const char *path, bool replace, bool foreign,
@@ -478,6 +463,8 @@ bool newfile_commit(struct newfile *nf, struct err *err)
 
 void newfile_close(struct newfile *nf)
 {
+    if (nf->path == NULL)
+        return;
     if (nf->temp != NULL) {
         unlinkat(nf->dir_fd, nf->temp, 0);
         forget_temp(nf);

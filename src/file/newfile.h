@@ -66,6 +66,8 @@ void newfile_let_go(struct newfile *nf);
 bool newfile_reserve(struct newfile *nf, uint64_t first, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);
+
+/* Also after newfile_open has failed, and for a zeroed struct. */
 void newfile_close(struct newfile *nf);
 
 #endif

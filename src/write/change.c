@@ -99,9 +99,10 @@ bool change_open(struct change *c, struct err *err)
         return false;
     c->repeated = remembers(c, &c->now.header);
     c->design = (struct design){.batch_for = &c->now.header, .each = !c->once};
-    c->file_open = newfile_open(&c->file, c->path, true, err);
+    if (!newfile_open(&c->file, c->path, true, err))
+        return false;
     c->file.hasty = c->no_sync;
-    return c->file_open;
+    return true;
 }
 
 uint64_t change_min_memory(const struct change *c)
@@ -136,8 +137,7 @@ void change_close(struct change *c)
 {
     filter_build_free(&c->build);
     free(c->own_dir);
-    if (c->file_open)
-        newfile_close(&c->file);
+    newfile_close(&c->file);
     if (c->now.fd >= 0)
         filter_close(&c->now);
 }
@@ -182,19 +182,13 @@ static void free_batch(struct batch_layer *b)
 static bool check_old(const struct change *c, const struct batch_layer *b, const struct filter *old,
                       struct err *err)
 {
-    struct err what;
-    if (!newfile_replaces(&c->file, old->fd))
-        return fail(err, "'%s' was replaced meanwhile", c->path);
-    if (!combine_counts(&old->header) || old->header.layers[0].kind != b->layer->kind)
-        return fail(err, "'%s' was replaced meanwhile by a filter that does not count", c->path);
-    if (!header_same_keys(&c->now.header, &old->header, &what))
-        return fail(err, "'%s' was replaced meanwhile by a filter that differs in %s", c->path,
-                    what.text);
     const struct layer *both[] = {b->layer, &old->header.layers[0]};
-    if (combine_bits(both, 1) < combine_bits(both + 1, 1))
-        return fail(err, "'%s' was replaced meanwhile by a filter of a lower false-positive rate",
-                    c->path);
-    return true;
+    struct err ignored;
+    return (newfile_replaces(&c->file, old->fd) && combine_counts(&old->header) &&
+            both[1]->kind == b->layer->kind &&
+            header_same_keys(&c->now.header, &old->header, &ignored) &&
+            combine_bits(both, 1) >= combine_bits(both + 1, 1)) ||
+           fail(err, "'%s' was replaced meanwhile by another filter: run this again", c->path);
 }
 
 static bool refuse_lacking(const struct change *c, const struct filter *old, struct err *err)
@@ -247,7 +241,8 @@ static bool replace(struct change *c, const struct batch_layer *b, const struct 
     c->combine.layer = NULL;
     c->combine.data = NULL;
     c->combine.keys = NULL;
-    return c->applied = ok;
+    c->applied = ok;
+    return ok;
 }
 
 /* Called with writers locked out. */

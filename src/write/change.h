@@ -54,7 +54,6 @@ struct change {
     struct filter_build build;
     char *own_dir; /* for scratch */
     struct newfile file;
-    bool file_open;
 };
 
 /* Can the filter of that name be changed by batches? Fails if its header cannot be read. */

@@ -2,7 +2,6 @@
 #include "write/filter_build.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -10,7 +9,6 @@
 #include "port/port.h"
 #include "base/bits.h"
 #include "base/disk.h"
-#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/ram.h"
 #include "file/chain.h"
@@ -471,46 +469,21 @@ bool derive_check(const struct filter *from, struct err *err)
                 from->path, bits);
 }
 
-/* The hashes are divided into 2^PART_BITS parts, so that all threads have work until the end. */
-enum { PART_BITS = 8 };
-
-struct transfer {
-    struct filter_build *build;
-    const struct filter *from;
-    _Atomic uint64_t keys;
-};
-
-struct part {
-    struct transfer *transfer;
-    unsigned worker;
-};
-
 static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n, struct err *err)
 {
-    const struct part *part = ctx;
+    struct filter_build *b = ctx;
     (void)count;
-    atomic_fetch_add(&part->transfer->keys, n);
-    return filter_build_put(part->transfer->build, part->worker, hashes_of(hash), n, err);
-}
-
-static bool put_part(void *ctx, unsigned worker, uint64_t i, struct err *err)
-{
-    struct part part = {ctx, worker};
-    const struct filter *from = part.transfer->from;
-    const struct layer *layer = &from->header.layers[0];
-    unsigned shift = 64 - PART_BITS;
-    return layer->kind->counts->hashes(layer, from->data[0], i << shift,
-                                       i << shift | (((uint64_t)1 << shift) - 1), put, &part, err);
+    b->n_known += n;
+    return filter_build_put(b, 0, hashes_of(hash), n, err);
 }
 
 bool derive_put(const struct filter *from, struct filter_build *b, uint64_t *records,
                 struct err *err)
 {
-    struct transfer all = {.build = b, .from = from};
-    if (!parallel_try(b->threads, (uint64_t)1 << PART_BITS, put_part, &all, err) ||
+    const struct layer *layer = &from->header.layers[0];
+    if (!layer->kind->counts->hashes(layer, from->data[0], 0, UINT64_MAX, put, b, err) ||
         !filter_check_intact(from, err))
         return false;
-    b->n_known = atomic_load(&all.keys);
     *records = from->header.counters.records;
     if (*records < b->n_known)
         *records = b->n_known;

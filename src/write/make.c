@@ -37,8 +37,8 @@ static bool open_input(struct make *m, const char *path, const char *done, struc
 
 static bool open_output(struct make *m, bool hold, struct err *err)
 {
-    m->is_open = newfile_open(&m->file, m->out, m->replace, err);
-    return m->is_open && (!m->prints || output_is_apart(m->file.old_fd, m->out, err)) &&
+    return newfile_open(&m->file, m->out, m->replace, err) &&
+           (!m->prints || output_is_apart(m->file.old_fd, m->out, err)) &&
            (!hold || newfile_hold(&m->file, err));
 }
 
@@ -96,7 +96,6 @@ bool make_commit_written(struct make *m, struct err *err)
         m->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
     newfile_close(&m->file);
-    m->is_open = false;
     return ok;
 }
 
@@ -109,8 +108,7 @@ void make_close(struct make *m)
 {
     for (unsigned i = 0; i < m->n_in; i++)
         filter_close(&m->in[i]);
-    if (m->is_open)
-        newfile_close(&m->file);
+    newfile_close(&m->file);
     free(m->in);
     free(m->source);
 }
@@ -481,13 +479,6 @@ static double share(const struct fold *f, unsigned i)
     return format_rate(from_layer(f->m, i)->fpr_design * f->p / f->m->in[0].header.fpr_design);
 }
 
-static double keys_in(const struct make *m, unsigned i)
-{
-    struct census census = {0};
-    from_layer(m, i)->kind->census(from_layer(m, i), m->in[0].data[i], m->threads, &census);
-    return census.n;
-}
-
 /* Chooses the smallest layer of more than `above` bytes into which layer i folds and which may keep
  * its rate by the design's formula. The bits decide later. They differ from the formula by a few
  * per cent at most, hence the factor. */
@@ -567,11 +558,13 @@ static bool fold(struct make *m, double p, struct err *err)
     char had[NUM_TEXT], wanted[NUM_TEXT];
     struct fold f = {.m = m, .p = p};
     struct header *h = &m->header;
+    struct census census;
     for (unsigned i = 0; i < m->in[0].header.n_layers; i++) {
         add_source(m, &m->in[0], i, i);
         if (!kind_folds(from_layer(m, i)->kind))
             continue;
-        f.n[i] = keys_in(m, i);
+        filter_census(&m->in[0], i, m->threads, &census);
+        f.n[i] = census.n;
         choose_fold(&f, i, 0);
     }
     do

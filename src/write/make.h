@@ -48,14 +48,14 @@ struct make {
     /* Set by make_open. */
     struct filter *in;
     unsigned n_in;
-    struct newfile file;
+    struct newfile file; /* path: NULL if it is not open */
     bool replaces_input;
     /* The result. */
     struct header header;
     double fpr, n;        /* current FPR, and keys of all layers, by its bits */
     double n_low, n_high; /* of a union or intersection: the fewest and the most distinct keys */
     /* Private. */
-    bool is_open, intersects;
+    bool intersects;
     struct make_source *source;
     size_t n_sources;
     struct make_layer layer[FORMAT_MAX_LAYERS];

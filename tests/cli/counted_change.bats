@@ -325,15 +325,15 @@ counts()
     [ "$(counts f.seen other new 1)" = '1 1 0' ]
     meanwhile seen create --counted --force -p 1e-7 f.seen -k other
     [ $status = 2 ]
-    grep -q "^seen: 'f.seen' was replaced meanwhile by a filter of a lower false-positive rate$" err
+    grep -q "^seen: 'f.seen' was replaced meanwhile by another filter: run this again$" err
     meanwhile seen create --force f.seen -k other
     [ $status = 2 ]
-    grep -q "^seen: 'f.seen' was replaced meanwhile by a filter that does not count$" err
+    grep -q "^seen: 'f.seen' was replaced meanwhile by another filter: run this again$" err
     rm f.seen
     seen create --counted -n 2000 f.seen -k other
     meanwhile seen create --counted --force --trim f.seen -k other
     [ $status = 2 ]
-    grep -q "^seen: 'f.seen' was replaced meanwhile by a filter that differs in --trim$" err
+    grep -q "^seen: 'f.seen' was replaced meanwhile by another filter: run this again$" err
     meanwhile rm f.seen
     [ $status = 2 ]
     [ ! -e f.seen ]
