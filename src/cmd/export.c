@@ -66,10 +66,9 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
  * a crash, the counter in the header is too low, so the keys are recounted from the bits. */
 static void count_newest(const struct export *e, struct header *h)
 {
-    const struct layers layers = filter_layers(&e->make.in[0]);
     if (filter_health(&e->make.in[0]) == FILTER_CLEAN || !chain_is_exact(h))
         return;
-    chain_recount(&layers, 1, &h->counters);
+    chain_recount(filter_layers(&e->make.in[0]), 1, &h->counters);
     say_warning("'%s': the number of its keys is an estimate, from its bits", e->path);
 }
 

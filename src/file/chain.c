@@ -301,9 +301,9 @@ void chain_given(const struct header *h, const struct counters *counters, double
     }
 }
 
-void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters)
+void chain_recount(struct layers layers, unsigned threads, struct counters *counters)
 {
-    const struct header *h = layers->header;
+    const struct header *h = layers.header;
     const struct layer *layer = &h->layers[chain_newest(h)];
     struct census census;
     double dropped = 0;
@@ -334,9 +334,9 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
     return 1 - absent * (1 - layer->kind->fpr_at(layer, chain_distinct(h, counters, newest)));
 }
 
-struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads)
+struct header chain_close(struct layers layers, struct counters *counters, unsigned threads)
 {
-    struct header h = *layers->header;
+    struct header h = *layers.header;
     struct census census;
     unsigned newest = chain_newest(&h);
     layers_census(layers, newest, threads, &census);

@@ -80,7 +80,7 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
 
 /* Call it if a crash may have left the counters behind the bits: raises keys_added to what the bits
  * of the newest layer show, all of which are read. */
-void chain_recount(const struct layers *layers, unsigned threads, struct counters *counters);
+void chain_recount(struct layers layers, unsigned threads, struct counters *counters);
 
 /* The first layer's capacity if the first input has about n distinct keys; 0 if n is 0 (unknown).
  */
@@ -88,7 +88,7 @@ uint64_t chain_first(uint64_t n);
 
 /* A copy of the header with the counters and with the newest layer closed: fpr_closed comes from
  * its bits, all of which are read. The first step of every change of layers. */
-struct header chain_close(const struct layers *layers, struct counters *counters, unsigned threads);
+struct header chain_close(struct layers layers, struct counters *counters, unsigned threads);
 
 /* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and
  * below, `name` is the filter's name in messages. */

@@ -116,8 +116,7 @@ static void check_counters(struct check *c)
         return;
     }
     struct census layer[FORMAT_MAX_LAYERS];
-    const struct layers layers = filter_layers(&c->file);
-    layers_census_each(&layers, c->threads, layer);
+    layers_census_each(filter_layers(&c->file), c->threads, layer);
     c->disagree = !layers_counters_agree(h, n, layer, &c->n_bits, &c->n_counted);
 }
 

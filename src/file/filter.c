@@ -671,8 +671,7 @@ static bool verify(void *ctx, unsigned layer, struct hashes keys, size_t n, stru
 bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err)
 {
-    const struct layers layers = filter_layers(f);
-    return layers_query(&layers, keys, n, present, verify, f, err);
+    return layers_query(filter_layers(f), keys, n, present, verify, f, err);
 }
 
 bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,
@@ -748,18 +747,6 @@ bool filter_refresh(struct filter *f, struct err *err)
     return (f->settled && !filter_changed(f)) || filter_reload(f, err);
 }
 
-void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out)
-{
-    const struct layers layers = filter_layers(f);
-    layers_census(&layers, layer, threads, out);
-}
-
-void filter_census_all(const struct filter *f, unsigned threads, struct census *out)
-{
-    const struct layers layers = filter_layers(f);
-    layers_census_all(&layers, threads, out);
-}
-
 bool filter_read_header(const char *path, struct header *h, struct err *err)
 {
     struct filter f;
@@ -778,7 +765,7 @@ bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct er
         return false;
     *n = (double)f.header.counters.keys_added;
     if (format_shares_keys(&f.header)) {
-        filter_census_all(&f, threads, &census);
+        layers_census_all(filter_layers(&f), threads, &census);
         *n = census.n_low;
     }
     filter_close(&f);

@@ -146,10 +146,6 @@ void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->hea
 /* The bytes of a page of a layer, and their number. */
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
 
-/* Census of one layer, and of the whole filter (layers.h). */
-void filter_census(const struct filter *f, unsigned layer, unsigned threads, struct census *out);
-void filter_census_all(const struct filter *f, unsigned threads, struct census *out);
-
 /* A damaged page, its offset in the file, and a predicate: "does not match its checksum". */
 typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
                            const char *why);

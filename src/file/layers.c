@@ -11,14 +11,14 @@
 
 /* Pages that change in place are verified behind the query: what it has read was sound. A query of
  * the others follows what it reads, so they are verified first. */
-static bool query_layer(const struct layers *l, unsigned i, struct hashes keys, size_t n,
+static bool query_layer(struct layers l, unsigned i, struct hashes keys, size_t n,
                         uint64_t *present, layers_verify *verify, void *ctx, struct err *err)
 {
-    const struct layer *layer = &l->header->layers[i];
+    const struct layer *layer = &l.header->layers[i];
     bool first = verify != NULL && !kind_takes_keys(layer->kind);
     if (first && !verify(ctx, i, keys, n, err))
         return false;
-    layer->kind->query(layer, l->data[i], keys, n, present);
+    layer->kind->query(layer, l.data[i], keys, n, present);
     return verify == NULL || first || verify(ctx, i, keys, n, err);
 }
 
@@ -45,10 +45,10 @@ void layers_leave_out(struct layers_keys *keys, unsigned lanes, const uint64_t *
     keys->n = n;
 }
 
-bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
+bool layers_query(struct layers l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err)
 {
-    const struct header *h = l->header;
+    const struct header *h = l.header;
     struct layers_keys left;
     memset(present, 0, (n + 63) / 64 * sizeof *present);
     if (h->n_layers == 1 && !h->layers[0].is_void)
@@ -68,17 +68,17 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
     return true;
 }
 
-void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out)
+void layers_census(struct layers l, unsigned layer, unsigned threads, struct census *out)
 {
-    const struct layer *which = &l->header->layers[layer];
+    const struct layer *which = &l.header->layers[layer];
     memset(out, 0, sizeof *out);
     if (!which->is_void)
-        which->kind->census(which, l->data[layer], threads, out);
+        which->kind->census(which, l.data[layer], threads, out);
 }
 
-void layers_census_each(const struct layers *l, unsigned threads, struct census *layer)
+void layers_census_each(struct layers l, unsigned threads, struct census *layer)
 {
-    for (unsigned i = 0; i < l->header->n_layers; i++)
+    for (unsigned i = 0; i < l.header->n_layers; i++)
         layers_census(l, i, threads, &layer[i]);
 }
 
@@ -201,14 +201,14 @@ static uint64_t draw(uint64_t *state)
 /* The part of random hashes that some layer has. All layers take their positions from the same
  * hashes, so those that one reports are more often reported by the others. Samples until there are
  * ENOUGH hits: a standard deviation of 0.5 %. 0: too few hits. */
-static double sample_layers(const struct layers *l)
+static double sample_layers(struct layers l)
 {
     enum { ENOUGH = 40000, FEWEST = 400, MOST = 1 << 22 };
     uint64_t state = 0, hits = 0, n = 0;
     uint64_t hash[HASH_LANES][LAYER_BATCH], present[LAYER_BATCH / 64];
     struct err none;
     for (; n < MOST && hits < ENOUGH; n += LAYER_BATCH) {
-        for (unsigned lane = 0; lane < l->header->hash->lanes; lane++)
+        for (unsigned lane = 0; lane < l.header->hash->lanes; lane++)
             for (unsigned i = 0; i < LAYER_BATCH; i++)
                 hash[lane][i] = draw(&state);
         layers_query(l, (struct hashes){hash[0], LAYER_BATCH, NULL}, LAYER_BATCH, present, NULL,
@@ -223,18 +223,18 @@ static double sample_layers(const struct layers *l)
  */
 static const double LARGE = 1000;
 
-void layers_sample_fpr(const struct layers *layers, unsigned threads, struct census *all)
+static void sample_fpr(struct layers layers, unsigned threads, struct census *all)
 {
-    const struct layer *layer = &layers->header->layers[0];
+    const struct layer *layer = &layers.header->layers[0];
     if (layer->kind->sampled_fpr == NULL)
         return;
-    if (layers->header->n_layers == 1) {
-        all->fpr = layer->kind->sampled_fpr(layer, layers->data[0], threads, all->bits_set);
+    if (layers.header->n_layers == 1) {
+        all->fpr = layer->kind->sampled_fpr(layer, layers.data[0], threads, all->bits_set);
         return;
     }
     uint64_t m = UINT64_MAX;
-    for (unsigned i = 0; i < layers->header->n_layers; i++) {
-        struct shape shape = layers->header->layers[i].kind->shape(&layers->header->layers[i]);
+    for (unsigned i = 0; i < layers.header->n_layers; i++) {
+        struct shape shape = layers.header->layers[i].kind->shape(&layers.header->layers[i]);
         m = shape.m < m ? shape.m : m;
     }
     if ((double)m * all->fpr > LARGE) /* what they share is a small part */
@@ -244,11 +244,18 @@ void layers_sample_fpr(const struct layers *layers, unsigned threads, struct cen
         all->fpr = sampled;
 }
 
-void layers_census_all(const struct layers *layers, unsigned threads, struct census *out)
+void layers_measure(struct layers l, unsigned threads, struct census *layer, struct census *all)
+{
+    layers_census_each(l, threads, layer);
+    layers_census_whole(l.header, layer, all);
+    sample_fpr(l, threads, all);
+}
+
+void layers_census_all(struct layers layers, unsigned threads, struct census *out)
 {
     struct census layer[FORMAT_MAX_LAYERS] = {0};
     layers_census_each(layers, threads, layer);
-    layers_census_whole(layers->header, layer, out);
+    layers_census_whole(layers.header, layer, out);
 }
 
 /* The probability of a false alarm is one in a million, half of it for each of two parts: this many

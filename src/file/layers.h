@@ -38,7 +38,7 @@ typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t
 /* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
  * LAYER_BATCH. Layers that come later are asked first, and earlier ones only for the keys
  * that were not found. Calls `verify`, unless NULL, for each layer, and fails if it does. */
-bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t *present,
+bool layers_query(struct layers l, struct hashes keys, size_t n, uint64_t *present,
                   layers_verify *verify, void *ctx, struct err *err);
 
 /* Census of one layer; of each layer; of the whole filter, from those of the layers. The FPR of the
@@ -47,20 +47,20 @@ bool layers_query(const struct layers *l, struct hashes keys, size_t n, uint64_t
  * given to the filter, including those that are in no layer because they were falsely reported
  * present. Where layers can share keys, it is only bounded by the layers' numbers. For such bounds,
  * and for those of an intersection, n is NAN. */
-void layers_census(const struct layers *l, unsigned layer, unsigned threads, struct census *out);
-void layers_census_each(const struct layers *l, unsigned threads, struct census *layer);
+void layers_census(struct layers l, unsigned layer, unsigned threads, struct census *out);
+void layers_census_each(struct layers l, unsigned threads, struct census *layer);
 void layers_census_whole(const struct header *h, const struct census *layer, struct census *all);
 
 /* The FPR that the filter has at capacity. Small filters of other programs may not reach the rate
  * that they are designed for. */
 double layers_design_fpr(const struct header *h);
 
-/* Measures the FPR of the whole with a sample where the formula does not hold (kind->sampled_fpr).
- * Takes up to some tenths of a second: only for an FPR that is printed. */
-void layers_sample_fpr(const struct layers *l, unsigned threads, struct census *all);
+/* Census of each layer and of the whole. Measures the FPR with a sample where the formula does not
+ * hold (kind->sampled_fpr): takes up to some tenths of a second, for an FPR that is printed. */
+void layers_measure(struct layers l, unsigned threads, struct census *layer, struct census *all);
 
 /* The census of the whole filter in one call, without a sample. */
-void layers_census_all(const struct layers *l, unsigned threads, struct census *out);
+void layers_census_all(struct layers l, unsigned threads, struct census *out);
 
 /* Do the counters agree with the bits? `layer` has the census of each layer. At any load, at most
  * one in a million sound files gives a false alarm. The numbers of keys in all layers are *n_bits

@@ -4,11 +4,9 @@
  * leave under the turn lock, so two last writers cannot each leave the cleaning to the other. An
  * exclusive lock of the session byte is only tried, never waited for.
  *
- * The header is changed by publish() alone, one slot at a time. On disk the order is: the mark
- * WRITING before the first changed bit; data, checksums and emptied tables before the mark CLEAN;
- * a header before the next one is written to the other slot. Changes in between (counters, touched
- * bitmap) are in the mapping only, shared by all processes. They survive the death of a process; of
- * a crash of the machine, any of them.
+ * The header is changed by publish() alone, one slot at a time. Changes in between (counters,
+ * touched bitmap) are in the mapping only, shared by all processes. They survive the death of a
+ * process; of a crash of the machine, any of them.
  */
 #include "file/session.h"
 
@@ -183,8 +181,7 @@ static void find_counters(struct session *s)
     c->records = s->records = get_le64(p + PAGE_RECORDS);
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
     if (is_in_turn(f)) {
-        const struct layers layers = filter_layers(f);
-        chain_recount(&layers, parallel_cpus(), c);
+        chain_recount(filter_layers(f), parallel_cpus(), c);
         s->found_dead |= !s->in_turn;
     }
 }
@@ -280,15 +277,15 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
  * there, so this does what the last of them would have done. If the machine crashed, marks of
  * touched pages may be lost; if the file was copied beside a writer, pages may be. So all pages are
  * checked: one that neither matches nor is marked makes the file dirty, as a failed sync does. */
-static bool recover(struct session *s, unsigned threads, struct err *err)
+static bool recover(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
-    const struct layers layers = filter_layers(f);
+    unsigned threads = parallel_cpus();
     uint64_t unchecked;
     bool failed = sync_has_failed(f);
     s->found_dead = true;
     s->counters = f->header.counters;
-    chain_recount(&layers, threads, &s->counters);
+    chain_recount(filter_layers(f), threads, &s->counters);
     renew_touched(f);
     bool sound = !failed && filter_check_pages(f, threads, &unchecked, NULL, NULL) == 0;
     return close_file(s, sound ? STATE_CLEAN : STATE_DIRTY, true, err);
@@ -296,14 +293,14 @@ static bool recover(struct session *s, unsigned threads, struct err *err)
 
 /* Called with the turn lock held: ends the session of writers that are all dead. *others: some are
  * alive. */
-static bool recover_if_left(struct session *s, unsigned threads, bool *others, struct err *err)
+static bool recover_if_left(struct session *s, bool *others, struct err *err)
 {
     const struct filter *f = s->filter;
     if (!lock_others(f->fd, others))
         return fail_errno(err, "cannot lock '%s'", f->path);
     if (*others && f->header.state == STATE_CLEAN)
         return fail(err, "'%s' is damaged: its header was lost while keys were added", f->path);
-    return *others || f->header.state != STATE_WRITING || recover(s, threads, err);
+    return *others || f->header.state != STATE_WRITING || recover(s, err);
 }
 
 bool session_is_dirty(const struct filter *f)
@@ -346,8 +343,7 @@ static bool enter(struct session *s, struct err *err)
     /* Held from before the mark is set until it is removed: filter_health relies on that. */
     if (!lock_try(f->fd, F_RDLCK, LOCK_SESSION))
         return fail_errno(err, "cannot lock '%s'", f->path);
-    if (!filter_reload(f, err) || !recover_if_left(s, parallel_cpus(), &others, err) ||
-        !check_not_dirty(f, err))
+    if (!filter_reload(f, err) || !recover_if_left(s, &others, err) || !check_not_dirty(f, err))
         return false;
     if (others)
         find_counters(s);
@@ -580,7 +576,7 @@ bool session_hold(struct session *s, struct filter *f, struct err *err)
     bool others;
     *s = (struct session){.filter = f};
     if (!lock_current(s, err) || !filter_reload(s->filter, err) ||
-        !recover_if_left(s, parallel_cpus(), &others, err))
+        !recover_if_left(s, &others, err))
         return give_up(s);
     s->counters = s->filter->header.counters;
     if (others) {

@@ -55,11 +55,8 @@ static bool write_layer(const struct target *t, const struct layout_bits *bits, 
 static void count_keys(struct header *h, const struct layout_filter *filter, uint8_t *const *data,
                        unsigned threads, struct census *census)
 {
-    const struct layers layers = {h, data};
     struct census layer[FORMAT_MAX_LAYERS];
-    layers_census_each(&layers, threads, layer);
-    layers_census_whole(h, layer, census);
-    layers_sample_fpr(&layers, threads, census);
+    layers_measure((struct layers){h, data}, threads, layer, census);
     uint64_t n = 0;
     for (unsigned i = 0; i < h->n_layers; i++) {
         if (!h->layers[i].kind->layout->counts)

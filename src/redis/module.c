@@ -319,12 +319,8 @@ bool module_census(struct redis *r, unsigned threads, struct census *layer, stru
         adopt(r, &filter);
         ok = take_layers(&r->header, bits, data, err);
     }
-    if (ok) {
-        const struct layers layers = {&r->header, data};
-        layers_census_each(&layers, threads, layer);
-        layers_census_whole(layers.header, layer, all);
-        layers_sample_fpr(&layers, threads, all);
-    }
+    if (ok)
+        layers_measure((struct layers){&r->header, data}, threads, layer, all);
     for (unsigned i = 0; i + 1 < r->header.n_layers && ok; i++)
         r->header.layers[i].fpr_closed = layer[i].fpr;
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++)

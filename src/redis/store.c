@@ -123,12 +123,11 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct redis *r = redis_of(s);
-    const struct layers layers = {&r->header, r->data};
     r->options = *options;
     r->warned = false;
     if (redis_is_module(r))
         return module_check_options(r, err);
-    return writer_check(layers, s->name, options, err) && live_share_life(r, err) &&
+    return writer_check(&r->header, s->name, options, err) && live_share_life(r, err) &&
            redis_count(r, err);
 }
 

@@ -100,10 +100,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
                         struct err *err)
 {
     const struct filter *f = &file_of(s)->filter;
-    const struct layers layers = filter_layers(f);
-    layers_census_each(&layers, threads, layer);
-    layers_census_whole(layers.header, layer, all);
-    layers_sample_fpr(&layers, threads, all);
+    layers_measure(filter_layers(f), threads, layer, all);
     return filter_in_memory(f) || filter_check_intact(f, err);
 }
 
@@ -122,7 +119,7 @@ static void warn_of_dead(struct file *file)
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct file *file = file_of(s);
-    if (!writer_check(filter_layers(&file->filter), s->name, options, err) ||
+    if (!writer_check(s->header, s->name, options, err) ||
         !session_begin(&file->session, &file->filter, err))
         return false;
     writer_begin(&file->writer, &file->session, options, &s->state);

@@ -127,8 +127,7 @@ static bool rotate(struct session *s, struct header *h, struct err *err)
 
 bool advance(struct session *s, unsigned threads, struct err *err)
 {
-    const struct layers layers = filter_layers(s->filter);
-    struct header h = chain_close(&layers, &s->counters, threads);
+    struct header h = chain_close(filter_layers(s->filter), &s->counters, threads);
     if (format_forgets(&h))
         return rotate(s, &h, err);
     return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&

@@ -259,7 +259,7 @@ static bool open_memory(struct filter_build *b, struct err *err)
     const struct add_options options = {.threads = b->threads};
     b->sized = filter_open_memory(&b->filter, &b->header, err);
     b->filter.path = b->name;
-    if (!b->sized || !writer_check(filter_layers(&b->filter), b->filter.path, &options, err) ||
+    if (!b->sized || !writer_check(&b->header, b->filter.path, &options, err) ||
         !session_begin(&b->session, &b->filter, err))
         return false;
     writer_begin(&b->writer, &b->session, &options, &b->state);
@@ -362,7 +362,7 @@ static bool write_layers(struct filter_build *b, struct err *err)
         if (!target_write_all(&target, f->data[i], err))
             return false;
     }
-    filter_census_all(f, b->threads, &b->census);
+    layers_census_all(filter_layers(f), b->threads, &b->census);
     return true;
 }
 

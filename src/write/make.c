@@ -563,7 +563,7 @@ static bool fold(struct make *m, double p, struct err *err)
         add_source(m, &m->in[0], i, i);
         if (!kind_folds(from_layer(m, i)->kind))
             continue;
-        filter_census(&m->in[0], i, m->threads, &census);
+        layers_census(filter_layers(&m->in[0]), i, m->threads, &census);
         f.n[i] = census.n;
         choose_fold(&f, i, 0);
     }
@@ -661,7 +661,7 @@ static bool narrow(struct make *m, double p, struct err *err)
     const struct layer *layer = &f->header.layers[0];
     const uint8_t *data = f->data[0];
     struct census census;
-    filter_census(f, 0, m->threads, &census);
+    layers_census(filter_layers(f), 0, m->threads, &census);
     if (census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
                     num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
@@ -697,7 +697,7 @@ static bool census_made(struct make *m, struct err *err)
     struct census census;
     if (!filter_open(&made, m->out, FILTER_READ, err))
         return false;
-    filter_census_all(&made, m->threads, &census);
+    layers_census_all(filter_layers(&made), m->threads, &census);
     filter_close(&made);
     m->fpr = census.fpr;
     m->n = census.n;

@@ -14,12 +14,11 @@
 static void copy_header(struct make *m)
 {
     const struct filter *f = &m->in[0];
-    const struct layers layers = filter_layers(f);
     m->header = f->header;
     filter_successor_id(f, m->header.id);
     m->header.epoch = 1;
     m->header.state = STATE_CLEAN;
-    chain_recount(&layers, m->threads, &m->header.counters);
+    chain_recount(filter_layers(f), m->threads, &m->header.counters);
     format_place(&m->header);
 }
 

@@ -71,7 +71,7 @@ static void count_from(struct writer *w, double n)
 static void count_bits(struct writer *w)
 {
     struct census census;
-    filter_census(w->session->filter, w->layer, w->options.threads, &census);
+    layers_census(filter_layers(w->session->filter), w->layer, w->options.threads, &census);
     count_from(w, layer_n_at(newest(w), census.fpr));
 }
 
@@ -143,10 +143,9 @@ static void begin_layer(struct writer *w)
         count_bits(w);
 }
 
-bool writer_check(struct layers layers, const char *name, const struct add_options *options,
+bool writer_check(const struct header *h, const char *name, const struct add_options *options,
                   struct err *err)
 {
-    const struct header *h = layers.header;
     const struct layer *layer = &h->layers[chain_newest(h)];
     struct err why;
     if (!kind_takes_keys(layer->kind))

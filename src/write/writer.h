@@ -5,7 +5,7 @@
  * store.h.
  *
  *     struct writer w;
- *     if (!writer_check(layers, name, &options, &err)) ...
+ *     if (!writer_check(header, name, &options, &err)) ...
  *     if (!session_begin(&session, &filter, &err)) ...
  *     writer_begin(&w, &session, &options, &state);
  *     while (...)
@@ -65,7 +65,7 @@ struct writer {
 };
 
 /* Can keys be added there, with these options? */
-bool writer_check(struct layers layers, const char *name, const struct add_options *options,
+bool writer_check(const struct header *h, const char *name, const struct add_options *options,
                   struct err *err);
 
 /* The others must outlive *w; *out begins as zero. */

@@ -60,7 +60,7 @@ static void ask(struct filter *f, const uint64_t *hash, size_t n)
             else
                 must(page[j] < layer_pages(l), "a key is outside of its layer");
     }
-    filter_census_all(f, 1, &census);
+    layers_census_all(filter_layers(f), 1, &census);
     must(census.fpr >= 0 && census.fpr <= 1, "the false positive rate is no probability");
     filter_check_pages(f, 1, &unchecked, NULL, NULL);
     filter_health(f);

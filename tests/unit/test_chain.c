@@ -249,13 +249,13 @@ TEST(the_rate_holds_over_the_chain)
         CHECK(l->generation == i + 1);
         CHECK(fabs(l->fpr_design - part * left) < 1e-4 * left);
         part = 0.15;
-        filter_census(&f, i, 1, &census);
+        layers_census(filter_layers(&f), i, 1, &census);
         if (i + 1 < f.header.n_layers)
             CHECK(l->fpr_closed == census.fpr);
         left -= l->fpr_closed;
     }
     struct census all;
-    filter_census_all(&f, 1, &all);
+    layers_census_all(filter_layers(&f), 1, &all);
     CHECK(all.fpr < p && all.fpr > 0);
     /* Lost to false positives: those expected, and six standard deviations. */
     CHECK(TOTAL - n_new < 6 + 20 && f.header.counters.keys_added == (uint64_t)n_new);

@@ -341,7 +341,7 @@ static void check_made(const struct way *way, const struct crowd *crowd, uint64_
         CHECK(count_absent(&f, crowd, n) == 0);
         CHECK(filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0);
         struct census census;
-        filter_census_all(&f, 1, &census);
+        layers_census_all(filter_layers(&f), 1, &census);
         CHECK(census.fpr == m.census.fpr);
         CHECK(way->kind != &kind_ribbon || census.n == (double)distinct);
         filter_close(&f);

@@ -228,7 +228,7 @@ static int ask(struct filter *f)
         CHECK(layer_n_at(l, l->fpr_design) >= 0);
     }
     struct census census;
-    filter_census_all(f, 1, &census);
+    layers_census_all(filter_layers(f), 1, &census);
     CHECK(census.fpr >= 0 && census.fpr <= 1 && census.n >= 0);
     filter_check_pages(f, 1, &unchecked, NULL, NULL);
     return found;

@@ -127,7 +127,7 @@ static void look(struct subject *s, double n, struct tally *t)
     struct census layer[FORMAT_MAX_LAYERS], all;
     struct header h = header_of(s);
     double n_bits, n_counted;
-    layers_census_each(&s->layers, 1, layer);
+    layers_census_each(s->layers, 1, layer);
     layers_census_whole(&h, layer, &all);
     t->covered += all.n_low <= n && n <= all.n_high;
     t->alarms += !layers_counters_agree(&h, &h.counters, layer, &n_bits, &n_counted);
@@ -328,8 +328,8 @@ TEST(the_same_keys_in_every_generation)
     MUST(chain_start_ring(&h, kind_usual(), 3, 3000, 0.1, &err));
     CHECK(open_subject(&s, &h));
     fill_ring(&s, 3, 1000, 0);
-    layers_census_all(&s.layers, 1, &all);
-    layers_census(&s.layers, 0, 1, &layer);
+    layers_census_all(s.layers, 1, &all);
+    layers_census(s.layers, 0, 1, &layer);
     /* The layers are the same, bit for bit. */
     CHECK(isnan(all.n) && all.n_low > 970 && all.n_low <= 1000 && all.n_high >= 4000);
     CHECK(all.fpr >= layer.fpr);
@@ -358,7 +358,7 @@ TEST(layers_side_by_side)
             const struct layer *l = &s.layers.header->layers[i % 2];
             l->kind->add(l, s.layers.data[i % 2], hashes_of(&hash), 1, &present);
         }
-        layers_census_all(&s.layers, 1, &all);
+        layers_census_all(s.layers, 1, &all);
         CHECK(isnan(all.n) && all.n_low <= KEYS * 3 / 2 && KEYS * 3 / 2 <= all.n_high);
         CHECK(all.n_low > 0.9 * KEYS && all.n_high < 2.2 * KEYS);
         close_subject(&s);
@@ -384,13 +384,13 @@ TEST(lost_bits_are_noticed)
     CHECK(open_subject(&s, &h));
     give(&s, series++, 0, n, 0);
     const struct header now = header_of(&s);
-    layers_census(&s.layers, 0, 1, &layer);
+    layers_census(s.layers, 0, 1, &layer);
     CHECK(layers_counters_agree(&now, &now.counters, &layer, &n_bits, &n_counted) && n_bits > 0);
     for (int byte = 0; byte < 256; byte += 255) {
         uint8_t *page = s.layers.data[0] + BLOOM_PAGE, before[BLOOM_PAGE];
         memcpy(before, page, BLOOM_PAGE);
         memset(page, byte, BLOOM_PAGE);
-        layers_census(&s.layers, 0, 1, &layer);
+        layers_census(s.layers, 0, 1, &layer);
         CHECK(!layers_counters_agree(&now, &now.counters, &layer, &n_bits, &n_counted));
         memcpy(page, before, BLOOM_PAGE);
     }

@@ -121,7 +121,7 @@ static void look_joined(const struct pair *p, double n, struct tally *t)
 {
     struct header h = {.n_layers = 2, .policy = POLICY_FIXED, .layers = {p->layer[0], p->layer[1]}};
     struct census all;
-    layers_census_all(&(struct layers){&h, p->data}, 1, &all);
+    layers_census_all((struct layers){&h, p->data}, 1, &all);
     note_census(t, JOINED, &all, n);
 }
 
@@ -133,7 +133,7 @@ static void look_common(const struct pair *p, double n, struct tally *t)
     struct census all;
     for (uint64_t i = 0; i < p->layer[0].data_len; i++)
         both[i] = p->data[0][i] & p->data[1][i];
-    layers_census_all(&(struct layers){&h, in}, 1, &all);
+    layers_census_all((struct layers){&h, in}, 1, &all);
     note_census(t, COMMON, &all, n);
 }
 

@@ -618,7 +618,7 @@ TEST(keys_are_counted_rightly_at_high_rates)
         struct census layer[FORMAT_MAX_LAYERS];
         double by_bits, counted, dropped;
         store_describe(s, &facts);
-        layers_census_each(&facts.layers, 1, layer);
+        layers_census_each(facts.layers, 1, layer);
         struct header h = *facts.layers.header;
         h.counters = facts.counters;
         CHECK(layers_counters_agree(&h, &h.counters, layer, &by_bits, &counted) && by_bits > 0);

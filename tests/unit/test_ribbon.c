@@ -230,7 +230,7 @@ static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
     CHECK(found == n);
     CHECK(filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0);
     struct census census;
-    filter_census_all(&f, 1, &census);
+    layers_census_all(filter_layers(&f), 1, &census);
     CHECK(census.n == m.census.n && census.fpr == m.census.fpr);
     /* What keys add to the list comes on top. */
     CHECK(n == 0 ? census.fpr == 0 : census.fpr <= p * (1 + 1e-9) + 1e-12);
