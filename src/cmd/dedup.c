@@ -339,8 +339,8 @@ static bool make(struct dedup *d)
     if (!adding_make(&d->adding, &err))
         return say_failure(&err);
     const struct header *h = d->adding.store->header;
-    if (s->n > 0 && !header_same_questions(h, d->adding.path, s->filter[0].now->header,
-                                           s->filter[0].path, &err))
+    if (s->n > 0 && !header_check_same(h, d->adding.path, s->filter[0].now->header,
+                                       s->filter[0].path, "queried together", &err))
         return say_failure(&err);
     bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
     if (d->adding.there != STORE_THERE && is_usual && !d->quiet)

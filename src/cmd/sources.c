@@ -47,7 +47,8 @@ static bool suits(const struct sources *s, size_t i, struct err *err)
     if (s->sink != NULL && store_same(s->sink, f->next))
         return fail(err, "'%s' is the filter itself: --also is for others", f->path);
     const struct store *first = s->sink != NULL ? s->sink : s->filter[0].next;
-    return header_same_questions(first->header, first->name, f->next->header, f->path, err);
+    return header_check_same(first->header, first->name, f->next->header, f->path,
+                             "queried together", err);
 }
 
 /* Adopts the key preparation of filter i, after those before it. If the filters' key lengths

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "file/chain.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/num.h"
 

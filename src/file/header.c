@@ -474,12 +474,12 @@ bool header_same_keys(const struct header *a, const struct header *b, struct err
     return list[0] == '\0' || fail(err, "%s", list);
 }
 
-bool header_same_questions(const struct header *a, const char *a_path, const struct header *b,
-                           const char *b_path, struct err *err)
+bool header_check_same(const struct header *a, const char *a_path, const struct header *b,
+                       const char *b_path, const char *done, struct err *err)
 {
     struct err what;
     return header_same_keys(a, b, &what) ||
-           fail(err, "'%s' and '%s' cannot be queried together: they differ in %s", a_path, b_path,
+           fail(err, "'%s' and '%s' cannot be %s: they differ in %s", a_path, b_path, done,
                 what.text);
 }
 

@@ -119,9 +119,9 @@ bool header_design(struct header *h, const struct design *d, uint64_t n, struct 
  * error names the fields that differ ("hash seed, --hex"). */
 bool header_same_keys(const struct header *a, const struct header *b, struct err *err);
 
-/* The same for filters that are queried together; the error is a sentence that names both. */
-bool header_same_questions(const struct header *a, const char *a_path, const struct header *b,
-                           const char *b_path, struct err *err);
+/* The same; the error is a sentence that names both filters, which "cannot be `done`". */
+bool header_check_same(const struct header *a, const char *a_path, const struct header *b,
+                       const char *b_path, const char *done, struct err *err);
 
 /* ---- Writing the file. */
 

@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "kind/layout.h"
-#include "kind/table.h"
 #include "file/chain.h"
 
 /* Pages that change in place are verified behind the query: what it has read was sound. A query of

@@ -15,10 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "port/port.h"
-#include "base/bits.h"
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/parallel.h"

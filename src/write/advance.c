@@ -2,8 +2,6 @@
 #include "write/advance.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +9,6 @@
 #include "port/port.h"
 #include "base/disk.h"
 #include "base/err.h"
-#include "base/sig.h"
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/session.h"
@@ -134,31 +131,30 @@ bool advance(struct session *s, unsigned threads, struct err *err)
            session_change(s, &h, err);
 }
 
-static bool rotate_file(struct filter *f, unsigned threads, double *emptied, struct err *err)
+static bool rotate_held(struct session *s, unsigned threads, double *emptied, struct err *err)
 {
-    struct session s;
-    if (!session_hold(&s, f, err))
-        return false;
-    if (!format_forgets(&f->header)) {
-        session_release(&s);
+    const struct filter *f = s->filter;
+    if (!format_forgets(&f->header))
         return fail(err,
                     "'%s' has no generations, so it cannot be rotated; 'seen create "
                     "--generations' makes filters that can be",
                     f->path);
-    }
-    bool ok = advance_finish(&s, err);
-    *emptied = (double)chain_oldest_keys(&f->header, &s.counters);
-    ok = ok && advance(&s, threads, err);
-    session_release(&s);
-    return ok;
+    bool ok = advance_finish(s, err);
+    *emptied = (double)chain_oldest_keys(&f->header, &s->counters);
+    return ok && advance(s, threads, err);
 }
 
 bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err)
 {
     struct filter f;
+    struct session s;
     if (!filter_open(&f, path, FILTER_WRITE, err))
         return false;
-    bool ok = rotate_file(&f, threads, emptied, err);
+    bool ok = session_hold(&s, &f, err);
+    if (ok) {
+        ok = rotate_held(&s, threads, emptied, err);
+        session_release(&s);
+    }
     filter_close(&f);
     return ok;
 }

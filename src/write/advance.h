@@ -10,7 +10,6 @@
 #define WRITE_ADVANCE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "base/err.h"
 #include "file/session.h"

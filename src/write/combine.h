@@ -17,7 +17,6 @@
 
 #include "base/err.h"
 #include "kind/kind.h"
-#include "file/filter.h"
 #include "file/format.h"
 #include "file/newfile.h"
 

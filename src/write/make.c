@@ -26,13 +26,10 @@ struct make_source {
 static bool open_input(struct make *m, const char *path, const char *done, struct err *err)
 {
     struct filter *f = &m->in[m->n_in];
-    struct err why;
     if (!filter_open(f, path, FILTER_READ, err))
         return false;
     m->n_in++;
-    return header_same_keys(&m->in[0].header, &f->header, &why) ||
-           fail(err, "'%s' and '%s' cannot be %s: they differ in %s", m->in[0].path, path, done,
-                why.text);
+    return header_check_same(&m->in[0].header, m->in[0].path, &f->header, path, done, err);
 }
 
 static bool open_output(struct make *m, bool hold, struct err *err)

@@ -23,7 +23,6 @@
 
 #include "keys/batch.h"
 #include "keys/hash.h"
-#include "keys/keyset.h"
 #include "file/format.h"
 
 struct refit;
