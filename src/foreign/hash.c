@@ -6,14 +6,21 @@
 
 #include "base/bytes.h"
 
-/* Defines a struct hash_fn by the function of one key (HASH_EACH). */
-#define FOREIGN_HASH(fn, number, text, n_lanes, one)                                               \
-    HASH_EACH(one)                                                                                 \
-    const struct hash_fn fn = {.id = number,                                                       \
-                               .name = text,                                                       \
-                               .lanes = n_lanes,                                                   \
-                               .keys = one##_keys,                                                 \
-                               .records = one##_records};
+/*
+ * Defines a struct hash_fn from a function that hashes one key:
+ *
+ *     static void one(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride);
+ *
+ * It writes lane l to out[l * stride]. Its seed is the number of the struct hash_seed.
+ */
+#define FOREIGN_HASH(fn, stored, text, n_lanes, one)                                               \
+    static void one##_keys(const char *const *data, const size_t *len, size_t n,                   \
+                           const struct hash_seed *seed, uint64_t *out, size_t stride)             \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++)                                                             \
+            one(data[i], hash_len(data, len, i), seed->number, out + i, stride);                   \
+    }                                                                                              \
+    const struct hash_fn fn = {.id = stored, .name = text, .lanes = n_lanes, .keys = one##_keys};
 
 /* ---- FNV-1 of 64 bits (Fowler, Noll and Vo; RFC 9923). */
 

@@ -350,9 +350,8 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_found = 0;
 }
 
-/* Splits records until there are BATCH_MAX or no more. Returns whether the last record of the batch
- * has its terminator. */
-static bool cut_records(struct batch *b)
+/* Splits records until there are BATCH_MAX or no more. */
+static void cut_records(struct batch *b)
 {
     memmove(b->record, b->record + b->n, (b->n_found - b->n + 1) * sizeof b->record[0]);
     b->n_found -= b->n;
@@ -362,11 +361,21 @@ static bool cut_records(struct batch *b)
                             b->record + 1 + b->n_found, BATCH_MAX - b->n_found, &scanned);
         b->at += scanned;
     }
-    bool open_end = b->n_found < BATCH_MAX && b->record[b->n_found] < b->end;
-    if (open_end)
+    if (b->n_found < BATCH_MAX && b->record[b->n_found] < b->end) /* it lacks its terminator */
         b->record[++b->n_found] = b->end;
     b->n = b->n_found < BATCH_MAX ? b->n_found : BATCH_MAX;
-    return !open_end;
+}
+
+static bool has_terminator(const struct batch *b, size_t i)
+{
+    return b->record[i + 1] > b->record[i] && b->record[i + 1][-1] == b->rule->terminator;
+}
+
+/* Record i without its terminator. */
+static struct slice bare_record(const struct batch *b, size_t i)
+{
+    size_t len = (size_t)(b->record[i + 1] - b->record[i]);
+    return (struct slice){b->record[i], len - has_terminator(b, i)};
 }
 
 enum { RANGE_DIGITS = 35 };
@@ -444,19 +453,20 @@ static inline void look_at_key(struct batch *b, struct slice key, bool terminate
 
 /* Looks for signs of a probable mistake. Records of a file tend to be alike, so only the first few
  * are checked. */
-static void look_at_first(struct batch *b, bool terminated)
+static void look_at_first(struct batch *b)
 {
     const struct key_rule *rule = b->rule;
     bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_FLAGS) ||
                                         rule->field[0] != 1 || rule->field[1]);
     const struct digest *digest = rule->digested ? NULL : digest_by_id(prep_digest(rule->prep));
-    size_t n = b->n < 8 ? b->n : 8, n_seen = 0, n_digests = 0;
+    bool terminated = has_terminator(b, b->n - 1);
+    size_t n = b->n - !terminated, n_seen = 0, n_digests = 0;
     struct slice first = {b->record[0], (size_t)(b->record[1] - b->record[0])};
     b->signs |= mark_of(rule, first);
     if (b->n == 1 && !terminated && is_all(first, rule->terminator ? '\0' : '\n'))
         b->signs |= rule->terminator ? SIGN_NUL : SIGN_LINES;
-    for (size_t i = 0; i + !terminated < n && rule->terminator == '\n'; i++) {
-        struct slice record = {b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1};
+    for (size_t i = 0; i < n && i < 8 && rule->terminator == '\n'; i++) {
+        struct slice record = bare_record(b, i);
         size_t digits = is_digest ? 0 : digits_counted(record);
         look_at_key(b, record, !rule->field[0]);
         if (digits > 0) {
@@ -470,12 +480,11 @@ static void look_at_first(struct batch *b, bool terminated)
         b->signs |= SIGN_DIGESTS;
 }
 
-/* The same for every eighth of n whole records: all of them would cost 7 % of a query. */
+/* The same for every eighth of the first n records: all of them would cost 7 % of a query. */
 static void look_at_records(struct batch *b, size_t n)
 {
     for (size_t i = 0; i < n; i += 8)
-        look_at_key(b, (struct slice){b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - 1},
-                    true);
+        look_at_key(b, (struct slice){b->record[i], hash_len(b->record, NULL, i)}, true);
 }
 
 /* Does preparation copy keys? Otherwise they are parts of the records. */
@@ -559,9 +568,8 @@ static bool take_joined(struct batch *b, size_t i, char **to, struct slice *key)
 static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
-    const char *record = b->record[i], *end = b->record[i + 1];
-    bool whole = end > record && end[-1] == rule->terminator;
-    *key = (struct slice){record, (size_t)(end - record) - whole};
+    bool whole = has_terminator(b, i);
+    *key = (struct slice){b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - whole};
     if (rule->given)
         return prepare_key(key, rule, *to);
     if (rule->crlf && whole && ends_in_cr(*key))
@@ -650,13 +658,9 @@ static bool is_unprepared(const struct key_rule *rule)
 
 const char *batch_key(const struct batch *b, size_t i, size_t *len)
 {
-    if (!is_unprepared(b->rule)) {
-        *len = b->key_len[i];
-        return b->key[i];
-    }
-    *len = (size_t)(b->record[i + 1] - b->record[i]);
-    *len -= *len > 0 && b->record[i + 1][-1] == b->rule->terminator;
-    return b->record[i];
+    bool whole = is_unprepared(b->rule);
+    *len = whole ? bare_record(b, i).len : b->key_len[i];
+    return whole ? b->record[i] : b->key[i];
 }
 
 const char *batch_text(const struct batch *b, size_t i, char *plain, size_t *len)
@@ -683,7 +687,7 @@ static void take_key_bytes(struct batch *b)
 }
 
 /* Prepares and hashes the records of the batch. */
-static bool hash_records(struct batch *b, bool terminated)
+static bool hash_batch(struct batch *b)
 {
     const struct key_rule *rule = b->rule;
     const struct hash_fn *fn = key_rule_hash(rule);
@@ -691,27 +695,20 @@ static bool hash_records(struct batch *b, bool terminated)
         b->lanes = fn->lanes;
     if (is_unprepared(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
-        size_t whole = b->n - !terminated;
+        size_t last = b->n - 1, whole = last + has_terminator(b, last);
         if (!rule->given && rule->terminator == '\n')
             look_at_records(b, whole);
-        fn->records(b->record, whole, &rule->seed, b->hash, BATCH_MAX);
-        if (!terminated) {
-            size_t len = (size_t)(b->record[b->n] - b->record[whole]);
-            fn->keys(&b->record[whole], &len, 1, &rule->seed, b->hash + whole, BATCH_MAX);
-        }
-        return true;
+        fn->keys(b->record, NULL, whole, &rule->seed, b->hash, BATCH_MAX);
+        if (whole < b->n)
+            fn->keys(&b->record[last], &(size_t){bare_record(b, last).len}, 1, &rule->seed,
+                     b->hash + last, BATCH_MAX);
+    } else {
+        make_keys(b);
+        fn->keys(b->key, b->key_len, b->n, &rule->seed, b->hash, BATCH_MAX);
     }
-    make_keys(b);
-    fn->keys(b->key, b->key_len, b->n, &rule->seed, b->hash, BATCH_MAX);
-    return b->n > 0;
-}
-
-static bool hash_batch(struct batch *b, bool terminated)
-{
-    bool any = hash_records(b, terminated);
-    if (b->rule->bytes)
+    if (rule->bytes)
         take_key_bytes(b);
-    return any;
+    return b->n > 0;
 }
 
 bool batch_next(struct batch *b)
@@ -722,12 +719,12 @@ bool batch_next(struct batch *b)
         b->n = 0;
         return false;
     }
-    bool terminated = cut_records(b);
+    cut_records(b);
     if (!b->n)
         return false;
     if (!b->n_before)
-        look_at_first(b, terminated);
-    return hash_batch(b, terminated);
+        look_at_first(b);
+    return hash_batch(b);
 }
 
 bool batch_take(struct batch *b, const char *const *record, size_t n)
@@ -738,7 +735,7 @@ bool batch_take(struct batch *b, const char *const *record, size_t n)
     if (n == 0)
         return false;
     memcpy(b->record, record, (n + 1) * sizeof *record);
-    return hash_batch(b, record[n] > record[n - 1] && record[n][-1] == b->rule->terminator);
+    return hash_batch(b);
 }
 
 size_t batch_keep_good(struct batch *b)

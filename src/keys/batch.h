@@ -92,9 +92,9 @@ struct batch {
     size_t quoted;  /* with SIGN_QUOTED: the first such record of the chunk, from 1 */
     size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
-    const char *at, *end; /* bytes not split yet */
-    size_t n_found;       /* records found after record[0] */
-    const char *key[BATCH_MAX];
+    const char *at, *end;       /* bytes not split yet */
+    size_t n_found;             /* records found after record[0] */
+    const char *key[BATCH_MAX]; /* unset if whole records are keys */
     size_t key_len[BATCH_MAX];
     int missing;                 /* the field that a record lacks */
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before encoding */

@@ -35,23 +35,11 @@ static void siphash_keys(const char *const *data, const size_t *len, size_t n,
 {
     (void)stride;
     for (size_t i = 0; i < n; i++)
-        out[i] = siphash(data[i], len[i], seed->key);
+        out[i] = siphash(data[i], hash_len(data, len, i), seed->key);
 }
 
-static void siphash_records(const char *const *record, size_t n, const struct hash_seed *seed,
-                            uint64_t *out, size_t stride)
-{
-    (void)stride;
-    for (size_t i = 0; i < n; i++)
-        out[i] = siphash(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed->key);
-}
-
-static const struct hash_fn hash_siphash_2_4 = {.id = 10,
-                                                .name = "siphash-2-4",
-                                                .lanes = 1,
-                                                .keyed = true,
-                                                .keys = siphash_keys,
-                                                .records = siphash_records};
+static const struct hash_fn hash_siphash_2_4 = {
+    .id = 10, .name = "siphash-2-4", .lanes = 1, .keyed = true, .keys = siphash_keys};
 
 const struct hash_fn *hash_by_id(uint32_t id)
 {

@@ -44,14 +44,11 @@ struct hash_fn {
     unsigned lanes;
     bool keyed; /* uses seed->key, not seed->number */
 
-    /* Writes lane l of key i, data[i] of len[i] bytes, to out[l * stride + i], for i < n. */
+    /* Writes lane l of key i, data[i] of len[i] bytes, to out[l * stride + i], for i < n. If len is
+     * NULL, the keys are adjacent records, each followed by a terminator of one byte: key i is
+     * [data[i], data[i + 1] - 1). */
     void (*keys)(const char *const *data, const size_t *len, size_t n, const struct hash_seed *seed,
                  uint64_t *out, size_t stride);
-
-    /* The same for n adjacent records. Each ends with a terminator of one byte, which is not
-     * hashed: key i is [record[i], record[i + 1] - 1). */
-    void (*records)(const char *const *record, size_t n, const struct hash_seed *seed,
-                    uint64_t *out, size_t stride);
 };
 
 /* A prepared key: what is hashed. */
@@ -102,28 +99,10 @@ const struct hash_fn *hash_usual(void);
 /* The function of filters with a secret (file/secret.h). */
 const struct hash_fn *hash_keyed(void);
 
-/*
- * Defines keys() and records() of a struct hash_fn, from a function that hashes one key:
- *
- *     static void one(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride);
- *     HASH_EACH(one)      // makes one_keys() and one_records()
- *
- * `one` writes lane l to out[l * stride]. Its seed is the number of the struct hash_seed.
- */
-#define HASH_EACH(one)                                                                             \
-    static void one##_keys(const char *const *data, const size_t *len, size_t n,                   \
-                           const struct hash_seed *seed, uint64_t *out, size_t stride)             \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            one(data[i], len[i], seed->number, out + i, stride);                                   \
-    }                                                                                              \
-                                                                                                   \
-    static void one##_records(const char *const *record, size_t n, const struct hash_seed *seed,   \
-                              uint64_t *out, size_t stride)                                        \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            one(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed->number, out + i,         \
-                stride);                                                                           \
-    }
+/* The length of key i in keys(). */
+static inline size_t hash_len(const char *const *data, const size_t *len, size_t i)
+{
+    return len != NULL ? len[i] : (size_t)(data[i + 1] - data[i]) - 1;
+}
 
 #endif

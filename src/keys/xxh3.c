@@ -17,44 +17,21 @@ static const struct xxh3_variant *in_use(void)
     return (const void *)variant_in_use(&xxh3_variants);
 }
 
-void xxh3_keys(const char *const *data, const size_t *len, size_t n, uint64_t seed, uint64_t *out)
-{
-    const struct xxh3_variant *v = in_use();
-    size_t i = 0;
-    for (; n - i >= XXH3_GROUP; i += XXH3_GROUP)
-        v->group(data + i, len + i, seed, out + i);
-    for (; i < n; i++)
-        out[i] = v->one(data[i], len[i], seed);
-}
-
-void xxh3_records(const char *const *record, size_t n, uint64_t seed, uint64_t *out)
-{
-    const struct xxh3_variant *v = in_use();
-    size_t i = 0;
-    for (; n - i >= XXH3_GROUP; i += XXH3_GROUP)
-        v->group_of_records(record + i, seed, out + i);
-    for (; i < n; i++)
-        out[i] = v->one(record[i], (size_t)(record[i + 1] - record[i]) - 1, seed);
-}
-
 uint64_t xxh3_bytes(const void *data, size_t len, uint64_t seed)
 {
     return in_use()->one(data, len, seed);
 }
 
-static void hash_keys(const char *const *data, const size_t *len, size_t n,
+static void xxh3_keys(const char *const *data, const size_t *len, size_t n,
                       const struct hash_seed *seed, uint64_t *out, size_t stride)
 {
+    const struct xxh3_variant *v = in_use();
+    size_t i = 0;
     (void)stride;
-    xxh3_keys(data, len, n, seed->number, out);
+    for (; n - i >= XXH3_GROUP; i += XXH3_GROUP)
+        v->group(data + i, len != NULL ? len + i : NULL, seed->number, out + i);
+    for (; i < n; i++)
+        out[i] = v->one(data[i], hash_len(data, len, i), seed->number);
 }
 
-static void hash_records(const char *const *record, size_t n, const struct hash_seed *seed,
-                         uint64_t *out, size_t stride)
-{
-    (void)stride;
-    xxh3_records(record, n, seed->number, out);
-}
-
-const struct hash_fn hash_xxh3_64 = {
-    .id = 1, .name = "xxh3-64", .lanes = 1, .keys = hash_keys, .records = hash_records};
+const struct hash_fn hash_xxh3_64 = {.id = 1, .name = "xxh3-64", .lanes = 1, .keys = xxh3_keys};

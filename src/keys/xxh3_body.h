@@ -3,6 +3,7 @@
  *
  *     XXH3_VARIANT    the name of the struct xxh3_variant that is made here
  *     XXH3_NAME, XXH3_AVAILABLE    its struct variant
+ *     XXH3_TARGET     its instructions, as in __attribute__((target(...))), if not the default
  *     XXH_VECTOR      the choice of vectors of <xxhash.h>, where its default would differ
  *
  * XXH3 has a separate path for each range of key lengths. With mixed lengths, the CPU mispredicts
@@ -11,12 +12,27 @@
  */
 #include "keys/xxh3.h"
 
+#ifdef CPU_X86
+#include <immintrin.h>
+#endif
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/ahead.h"
 #include "base/variant.h"
 #include "keys/split.h"
+
+/* No system header may follow: its inline functions would be compiled for that target. */
+#ifdef XXH3_TARGET
+#define PRAGMA(text) _Pragma(#text)
+#ifdef __clang__
+#define PUSH_TARGET(t) PRAGMA(clang attribute push(__attribute__((target(t))), apply_to = function))
+#else
+#define PUSH_TARGET(t) _Pragma("GCC push_options") PRAGMA(GCC target(t))
+#endif
+PUSH_TARGET(XXH3_TARGET)
+#endif
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -100,8 +116,12 @@ static void hash_group(const char *const *data, const size_t *len, uint64_t seed
 {
     _Alignas(64) char ways[XXH3_GROUP];
     const char *which[XXH3_GROUP + SPLIT_SLACK];
-    const struct keys keys = {data, len, seed, out};
-    find_ways(len, ways);
+    size_t between[XXH3_GROUP];
+    if (len == NULL)
+        for (size_t i = 0; i < XXH3_GROUP; i++)
+            between[i] = hash_len(data, NULL, i);
+    const struct keys keys = {data, len != NULL ? len : between, seed, out};
+    find_ways(keys.len, ways);
     if (memcmp(ways, ways + 1, XXH3_GROUP - 1) == 0) {
         for (size_t i = 0; i < XXH3_GROUP; i++)
             which[i] = ways + i + 1;
@@ -115,13 +135,12 @@ static void hash_group(const char *const *data, const size_t *len, uint64_t seed
     }
 }
 
-static void hash_group_of_records(const char *const *record, uint64_t seed, uint64_t *out)
-{
-    size_t len[XXH3_GROUP];
-    for (size_t i = 0; i < XXH3_GROUP; i++)
-        len[i] = (size_t)(record[i + 1] - record[i]) - 1;
-    hash_group(record, len, seed, out);
-}
+const struct xxh3_variant XXH3_VARIANT = {{XXH3_NAME, XXH3_AVAILABLE}, hash_one, hash_group};
 
-const struct xxh3_variant XXH3_VARIANT = {
-    {XXH3_NAME, XXH3_AVAILABLE}, hash_one, hash_group, hash_group_of_records};
+#ifdef XXH3_TARGET
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

@@ -82,7 +82,7 @@ static void read_records(struct job *j, bool hashes)
             size_t scanned;
             record[0] = from;
             n = split(from, (size_t)(end - from), '\n', record + 1, BATCH, &scanned);
-            hash_usual()->records(record, n, &seed, j->hash + j->n, 0);
+            hash_usual()->keys(record, NULL, n, &seed, j->hash + j->n, 0);
             from = record[n];
         }
         held = hashes ? (size_t)(end - from) : 0;

@@ -63,7 +63,7 @@ TEST(records_hash_as_keys)
     const char *record[] = {text, text + 2, text + 3, text + sizeof text - 1};
     const struct hash_seed seed = {.key = {1, 2, 3}};
     uint64_t hash[3];
-    hash_keyed()->records(record, 3, &seed, hash, 3);
+    hash_keyed()->keys(record, NULL, 3, &seed, hash, 3);
     for (size_t i = 0; i < 3; i++)
         CHECK(hash[i] == hash_of(&seed, record[i], (size_t)(record[i + 1] - record[i]) - 1));
 }

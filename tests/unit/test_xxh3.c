@@ -158,7 +158,7 @@ TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, xxh3_variants)
             data[i] = from + draw() % 5000;
         }
         got[n] = 42;
-        xxh3_keys(data, len, n, seed, got);
+        hash_xxh3_64.keys(data, len, n, &(struct hash_seed){.number = seed}, got, 0);
         bool ok = got[n] == 42;
         for (size_t i = 0; i < n; i++)
             ok &= got[i] == XXH3_64bits_withSeed(data[i], len[i], seed);
@@ -171,7 +171,7 @@ TEST_EACH_VARIANT(many_at_once_hash_as_one_at_a_time, xxh3_variants)
             data[m + 1] = p;
         }
         got[m] = 42;
-        xxh3_records(data, m, seed, got);
+        hash_xxh3_64.keys(data, NULL, m, &(struct hash_seed){.number = seed}, got, 0);
         ok &= got[m] == 42;
         for (size_t i = 0; i < m; i++)
             ok &= got[i] == XXH3_64bits_withSeed(data[i], len[i], seed);
