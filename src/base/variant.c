@@ -3,12 +3,12 @@
 
 #include <string.h>
 
-#ifdef CPU_X86
-
+#ifndef CPU_X86
+#define HAS(gcc_name, glibc_name) false
 /* In glibc 2.33 and later, the dynamic linker runs CPUID and keeps the results. With
  * __builtin_cpu_supports, every program start runs CPUID again. In a virtual machine each CPUID
  * traps to the hypervisor: 0.05 to 0.2 ms in all. */
-#if __has_include(<sys/platform/x86.h>)
+#elif __has_include(<sys/platform/x86.h>)
 #include <sys/platform/x86.h>
 
 /* CPU_FEATURE_ACTIVE in that header shifts an int by 31 bits for some features. */
@@ -45,30 +45,6 @@ bool cpu_has_avx512_bits(void)
     return cpu_has_avx512() && HAS("avx512vbmi", AVX512_VBMI) && HAS("avx512vbmi2", AVX512_VBMI2) &&
            HAS("avx512bitalg", AVX512_BITALG) && HAS("avx512vpopcntdq", AVX512_VPOPCNTDQ);
 }
-
-#else
-
-bool cpu_has_popcnt(void)
-{
-    return false;
-}
-
-bool cpu_has_avx2(void)
-{
-    return false;
-}
-
-bool cpu_has_avx512(void)
-{
-    return false;
-}
-
-bool cpu_has_avx512_bits(void)
-{
-    return false;
-}
-
-#endif
 
 /* Part of every 64-bit ARM CPU. */
 bool cpu_has_neon(void)

@@ -52,9 +52,9 @@ uint64_t keyset_part_memory(size_t part, bool counts)
 /* How the memory is divided:
  * - What each worker needs for itself (WORKER_MEMORY).
  * - A quarter, or more if parts need it, for visiting sorted partitions: each visitor gathers one
- * in one buffer and sorts it into another. If this is not enough, the blocks are given back first.
- * - Of the rest, a quarter for the workers' own blocks, and three quarters for the pool, whose
- *   blocks go to the first worker that asks. */
+ *   in one buffer and sorts it into another. If this is not enough, the blocks are given back
+ *   first.
+ * - The rest is for blocks. They are taken a slab at a time; each worker has one from the start. */
 static uint64_t sorting_memory(const struct keyset_spec *spec)
 {
     uint64_t parts =
@@ -74,36 +74,15 @@ static bool takes_huge_pages(const struct keyset_spec *spec)
     return spec->memory >= (uint64_t)8 * HUGE_PAGE * spec->workers;
 }
 
-/* The number of blocks, limited by the address space. */
-static size_t blocks_of(const struct keyset_spec *spec)
+/* The number of slabs, limited by the address space. */
+static size_t slabs_of(const struct keyset_spec *spec)
 {
     uint64_t others = sorting_memory(spec) + (uint64_t)WORKER_MEMORY * spec->workers;
-    if (takes_huge_pages(spec))
-        others += HUGE_PAGE; /* the last one may be used only in part */
-    uint64_t blocks = spec->memory > others ? (spec->memory - others) / BLOCK_COST : 0;
-    size_t needed = (size_t)2 * KEYSET_PARTITIONS * spec->workers;
-    if (blocks > SIZE_MAX / 4 / BLOCK_BYTES)
-        blocks = SIZE_MAX / 4 / BLOCK_BYTES;
-    return blocks > needed ? (size_t)blocks : needed;
-}
-
-/* At least one for each partition. */
-static size_t own_blocks_of(const struct keyset_spec *spec)
-{
-    size_t quarter = blocks_of(spec) / 4 / spec->workers;
-    return quarter > KEYSET_PARTITIONS ? quarter : KEYSET_PARTITIONS;
-}
-
-static size_t pool_blocks_of(const struct keyset_spec *spec)
-{
-    return blocks_of(spec) - own_blocks_of(spec) * spec->workers;
-}
-
-/* Rounded up to whole huge pages. */
-static size_t arena_blocks_of(const struct keyset_spec *spec)
-{
-    size_t blocks = blocks_of(spec), unit = HUGE_PAGE / BLOCK_BYTES;
-    return takes_huge_pages(spec) ? (blocks + unit - 1) / unit * unit : blocks;
+    size_t least = (size_t)2 * spec->workers;
+    uint64_t slabs = spec->memory > others ? (spec->memory - others) / BLOCK_COST / SLAB : 0;
+    if (slabs > SIZE_MAX / 4 / SLAB_BYTES)
+        slabs = SIZE_MAX / 4 / SLAB_BYTES;
+    return slabs > least ? (size_t)slabs : least;
 }
 
 uint64_t keyset_min_memory(unsigned workers)
@@ -111,20 +90,15 @@ uint64_t keyset_min_memory(unsigned workers)
     return (uint64_t)3 * KEYSET_PARTITIONS * BLOCK_BYTES * workers;
 }
 
-static bool get_blocks(struct keyset *ks)
+static bool take_slab(struct keyset *ks, struct worker *worker)
 {
-    const struct keyset_spec *spec = &ks->spec;
-    size_t own_blocks = own_blocks_of(spec);
-    ks->blocks = blocks_of(spec);
-    ks->arena_blocks = arena_blocks_of(spec);
-    ks->arena = keyset_map(ks->arena_blocks * BLOCK_BYTES, takes_huge_pages(spec));
-    if (ks->arena == NULL)
+    size_t left = ks->slabs_left;
+    while (left > 0 && !atomic_compare_exchange_weak(&ks->slabs_left, &left, left - 1))
+        ;
+    if (left == 0)
         return false;
-    for (unsigned w = 0; w < spec->workers; w++) {
-        struct worker *worker = &ks->workers[w];
-        worker->own = ks->arena + w * own_blocks * BLOCK;
-        worker->own_left = own_blocks;
-    }
+    worker->own = ks->arena + (ks->slabs - left) * SLAB * BLOCK;
+    worker->own_left = SLAB;
     return true;
 }
 
@@ -140,10 +114,13 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     }
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
-    ks->pool_left = pool_blocks_of(spec);
-    for (unsigned w = 0; w < spec->workers; w++)
+    ks->slabs = ks->slabs_left = slabs_of(spec);
+    ks->arena = keyset_map(ks->slabs * SLAB_BYTES, takes_huge_pages(spec));
+    for (unsigned w = 0; w < spec->workers; w++) {
         ks->workers[w].scratch = -1;
-    if (get_blocks(ks))
+        take_slab(ks, &ks->workers[w]);
+    }
+    if (ks->arena != NULL)
         return ks;
     fail_errno(err, "cannot get memory for keys");
     keyset_free(ks);
@@ -163,7 +140,7 @@ void keyset_free(struct keyset *ks)
         if (worker->scratch >= 0)
             close(worker->scratch);
     }
-    keyset_unmap(ks->arena, ks->arena_blocks * BLOCK_BYTES);
+    keyset_unmap(ks->arena, ks->slabs * SLAB_BYTES);
     free(ks->workers);
     free(ks);
 }
@@ -289,7 +266,7 @@ bool keyset_spill_all(struct keyset *ks, struct err *err)
 {
     if (!parallel_try(ks->spec.workers, ks->spec.workers, spill_worker, ks, err))
         return false;
-    keyset_unmap(ks->arena, ks->arena_blocks * BLOCK_BYTES);
+    keyset_unmap(ks->arena, ks->slabs * SLAB_BYTES);
     ks->arena = NULL;
     return true;
 }
@@ -303,25 +280,7 @@ uint64_t keyset_memory_to_sort(const struct keyset *ks, uint64_t bytes)
 
 uint64_t keyset_free_memory(const struct keyset *ks)
 {
-    uint64_t unused = ks->pool_left;
-    if (ks->arena == NULL)
-        return sorting_memory(&ks->spec) + (uint64_t)ks->blocks * BLOCK_BYTES;
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        unused += ks->workers[w].own_left;
-    unused *= BLOCK_BYTES;
-    /* The last huge page of the pool, and of each worker's own blocks. */
-    uint64_t partly_used =
-        takes_huge_pages(&ks->spec) ? (uint64_t)(ks->spec.workers + 1) * HUGE_PAGE : 0;
-    return sorting_memory(&ks->spec) + (unused > partly_used ? unused - partly_used : 0);
-}
-
-static uint64_t *take_from_pool(struct keyset *ks)
-{
-    size_t left = ks->pool_left;
-    while (left > 0)
-        if (atomic_compare_exchange_weak(&ks->pool_left, &left, left - 1))
-            return ks->arena + (ks->blocks - left) * BLOCK;
-    return NULL;
+    return sorting_memory(&ks->spec) + (ks->arena == NULL ? (uint64_t)ks->slabs * SLAB_BYTES : 0);
 }
 
 /* An empty block, or NULL. */
@@ -330,14 +289,14 @@ static uint64_t *take_block(struct keyset *ks, struct worker *worker)
     uint64_t *block = worker->spare;
     if (block != NULL) {
         worker->spare = *(uint64_t **)(void *)block;
-    } else if (worker->own_left > 0) {
+    } else {
+        if (worker->own_left == 0 && !take_slab(ks, worker))
+            return NULL;
         block = worker->own;
         worker->own += BLOCK;
         worker->own_left--;
-    } else {
-        block = take_from_pool(ks);
     }
-    worker->used_blocks += block != NULL;
+    worker->used_blocks++;
     return block;
 }
 
@@ -400,12 +359,4 @@ bool keyset_counts(const struct keyset *ks)
 const char *keyset_scratch_dir(const struct keyset *ks)
 {
     return ks->spec.scratch_dir;
-}
-
-uint64_t keyset_scratch(const struct keyset *ks)
-{
-    uint64_t len = 0;
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        len += ks->workers[w].scratch_len;
-    return len;
 }

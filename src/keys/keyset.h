@@ -68,8 +68,6 @@ struct keyset_range {
     uint64_t first, last; /* first <= hash <= last */
     const uint64_t *hash; /* ascending, without repeats; valid during the visit */
     size_t n;             /* may be 0 */
-    uint64_t prefix;      /* the top bits, for keyset_visit_sorted */
-    bool ends_prefix;     /* no later range has this prefix */
     bool had_repeats;     /* repeats were removed */
 };
 
@@ -87,8 +85,6 @@ bool keyset_counts(const struct keyset *ks);
 /* The directory for scratch files. */
 const char *keyset_scratch_dir(const struct keyset *ks);
 
-/* Bytes of scratch in use; 0 when all is in memory. */
-uint64_t keyset_scratch(const struct keyset *ks);
 void keyset_free(struct keyset *ks);
 
 #endif

@@ -13,6 +13,9 @@
  * (1 MiB in all), large enough that closing one costs nothing. */
 enum { BLOCK = 512, BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
 
+/* Blocks that a worker takes at a time. Its first slab has one for each partition. */
+enum { SLAB = KEYSET_PARTITIONS, SLAB_BYTES = SLAB * BLOCK_BYTES };
+
 /* A spill appends all hashes of a worker to its scratch file: a run for each partition, then a
  * table of the runs. Memory holds next to nothing about spilled hashes. */
 enum { SPILL_BLOCKS = 64, BUFFER = 8 * BLOCK };
@@ -33,8 +36,8 @@ struct worker {
      * is a multiple of BLOCK_BYTES means that no block has room: it is the end of one, or NULL. */
     uint64_t *next[KEYSET_PARTITIONS];
     struct share share[KEYSET_PARTITIONS];
-    uint64_t *own;   /* blocks that only this worker may take, one after another */
-    size_t own_left; /* number of own blocks not taken yet */
+    uint64_t *own;   /* blocks of the last slab that the worker has taken ... */
+    size_t own_left; /* ... and how many of them are unused */
     uint64_t *spare; /* list of emptied blocks: each begins with the address of the next */
     size_t used_blocks;
     int scratch; /* one file per worker: writers to the same file wait for each other */
@@ -49,12 +52,12 @@ struct worker {
 struct keyset {
     struct keyset_spec spec;
     struct worker *workers;
-    uint64_t *arena;             /* all blocks: the own blocks of each worker, then the pool */
-    size_t arena_blocks, blocks; /* mapped, in whole huge pages; used */
-    _Atomic size_t pool_left;    /* the last pool_left blocks are free for any worker */
-    unsigned bits;               /* the length of the visited prefixes */
-    unsigned visitors;           /* workers that visit at once, and ... */
-    size_t room;                 /* ... the numbers that each has room for */
+    uint64_t *arena;           /* all slabs */
+    size_t slabs;              /* their number */
+    _Atomic size_t slabs_left; /* the last slabs_left are free for any worker */
+    unsigned bits;             /* the length of the visited prefixes */
+    unsigned visitors;         /* workers that visit at once, and ... */
+    size_t room;               /* ... the numbers that each has room for */
     keyset_visitor *visit;
     keyset_range_visitor *visit_range;
     void *visit_ctx;
@@ -70,7 +73,8 @@ void keyset_unmap(void *p, size_t bytes);
 /* Ends putting: full blocks no longer count as open. */
 bool keyset_close_blocks(struct keyset *ks, struct err *err);
 
-/* The bytes that visitors of sorted hashes may use: what is not in use for collected hashes. */
+/* The bytes that visitors of sorted hashes may use. When all is spilled, these include the blocks'.
+ */
 uint64_t keyset_free_memory(const struct keyset *ks);
 
 /* The --memory with which that is at least so much. */

@@ -11,53 +11,63 @@
 
 /* ---- The hashes of a partition as they are. */
 
-typedef bool take_fn(void *ctx, const uint64_t *hash, size_t n, struct err *err);
+/* A partition whose hashes a worker passes to `visit`. */
+struct partition {
+    const struct keyset *ks;
+    struct worker *worker;
+    unsigned number;
+    keyset_visitor *visit;
+    void *ctx;
+};
 
-static bool take_run(struct worker *worker, const struct worker *of, struct run run, take_fn *take,
-                     void *ctx, struct err *err)
+static bool pass_on(const struct partition *p, const uint64_t *hash, size_t n, struct err *err)
 {
-    for (size_t n; run.n > 0; run.n -= n, run.off += n * sizeof(uint64_t)) {
+    return p->visit(p->ctx, (unsigned)(p->worker - p->ks->workers), p->number, hash, n, err);
+}
+
+static bool pass_run(const struct partition *p, const struct worker *of, struct run run,
+                     struct err *err)
+{
+    uint64_t *buffer = p->worker->buffer;
+    for (size_t n; run.n > 0; run.n -= n, run.off += n * sizeof *buffer) {
         n = run.n < BUFFER ? (size_t)run.n : BUFFER;
-        if (!keyset_read(of, worker->buffer, n * sizeof(uint64_t), run.off, err) ||
-            !take(ctx, worker->buffer, n, err))
+        if (!keyset_read(of, buffer, n * sizeof *buffer, run.off, err) ||
+            !pass_on(p, buffer, n, err))
             return false;
     }
     return true;
 }
 
-static bool take_spilled(struct worker *worker, const struct worker *of, unsigned partition,
-                         take_fn *take, void *ctx, struct err *err)
+static bool pass_spilled(const struct partition *p, const struct worker *of, struct err *err)
 {
+    struct worker *worker = p->worker;
     if (worker->buffer == NULL && (worker->buffer = malloc(BUFFER * sizeof(uint64_t))) == NULL)
         return fail(err, "out of memory");
     for (size_t i = 0; i < of->n_spills; i++) {
         struct run run;
-        if (!keyset_read(of, &run, sizeof run, of->spills[i] + partition * sizeof run, err) ||
-            !take_run(worker, of, run, take, ctx, err))
+        if (!keyset_read(of, &run, sizeof run, of->spills[i] + p->number * sizeof run, err) ||
+            !pass_run(p, of, run, err))
             return false;
     }
     return true;
 }
 
-static bool take_share(struct worker *worker, const struct worker *of, unsigned partition,
-                       take_fn *take, void *ctx, struct err *err)
+static bool pass_share(const struct partition *p, const struct worker *of, struct err *err)
 {
-    const struct share *s = &of->share[partition];
+    const struct share *s = &of->share[p->number];
     size_t n_open;
-    const uint64_t *open = open_block(of, partition, &n_open);
+    const uint64_t *open = open_block(of, p->number, &n_open);
     for (size_t i = 0; i < s->n_full; i++)
-        if (!take(ctx, s->full[i], BLOCK, err))
+        if (!pass_on(p, s->full[i], BLOCK, err))
             return false;
-    return (n_open == 0 || take(ctx, open, n_open, err)) &&
-           (s->n_spilled == 0 || take_spilled(worker, of, partition, take, ctx, err));
+    return (n_open == 0 || pass_on(p, open, n_open, err)) &&
+           (s->n_spilled == 0 || pass_spilled(p, of, err));
 }
 
-/* Passes the hashes of a partition to `take`. */
-static bool take_partition(const struct keyset *ks, struct worker *worker, unsigned partition,
-                           take_fn *take, void *ctx, struct err *err)
+static bool pass_partition(const struct partition *p, struct err *err)
 {
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        if (!take_share(worker, &ks->workers[w], partition, take, ctx, err))
+    for (unsigned w = 0; w < p->ks->spec.workers; w++)
+        if (!pass_share(p, &p->ks->workers[w], err))
             return false;
     return true;
 }
@@ -165,9 +175,11 @@ static bool fail_crowded(const struct gathering *g, struct err *err)
 }
 
 /* Repeats are removed whenever the buffer is full. If it is still nearly full, it is too small. */
-static bool gather(void *ctx, const uint64_t *hash, size_t n, struct err *err)
+static bool gather(void *ctx, unsigned worker, unsigned partition, const uint64_t *hash, size_t n,
+                   struct err *err)
 {
     struct gathering *g = ctx;
+    (void)worker, (void)partition;
     const size_t room = g->ks->room / stride_of(g->ks);
     for (size_t some; n > 0; n -= some, hash += some) {
         if (g->n == room) {
@@ -193,8 +205,9 @@ static bool gather_unit(const struct keyset *ks, struct worker *worker, uint64_t
 {
     unsigned each = 1U << (KEYSET_BITS - unit_bits(ks));
     *g = (struct gathering){.ks = ks, .worker = worker, .unit = unit};
-    for (unsigned i = 0; i < each; i++)
-        if (!take_partition(ks, worker, (unsigned)unit * each + i, gather, g, err))
+    struct partition p = {ks, worker, (unsigned)unit * each, gather, g};
+    for (unsigned i = 0; i < each; i++, p.number++)
+        if (!pass_partition(&p, err))
             return false;
     return true;
 }
@@ -210,8 +223,6 @@ static bool visit_range(const struct gathering *g, const uint64_t *hash, size_t 
         .last = last,
         .hash = hash,
         .n = n,
-        .prefix = first >> 1 >> (63 - ks->bits),
-        .ends_prefix = (last + 1) << ks->bits == 0,
         .had_repeats = g->had_repeats,
     };
     return ks->visit_range(ks->visit_ctx, &range, err);
@@ -280,7 +291,7 @@ static bool run_pass(const struct pass *pass, unsigned threads)
 static bool get_room(struct keyset *ks, uint64_t units, struct err *err)
 {
     const uint64_t each = memory_of_one(ks);
-    uint64_t most = 0, memory;
+    uint64_t most = 0, all;
     for (uint64_t i = 0; i < units; i++)
         if (unit_size(ks, i) > most)
             most = unit_size(ks, i);
@@ -288,11 +299,11 @@ static bool get_room(struct keyset *ks, uint64_t units, struct err *err)
     if (ks->arena != NULL && keyset_free_memory(ks) / each / ks->visitors < most &&
         !keyset_spill_all(ks, err))
         return false;
-    memory = keyset_free_memory(ks);
-    while (ks->visitors > 1 && memory / each / ks->visitors < most)
+    all = keyset_free_memory(ks) / each;
+    while (ks->visitors > 1 && all / ks->visitors < most)
         ks->visitors--;
-    if (most > memory / each / ks->visitors)
-        most = memory / each / ks->visitors;
+    if (most > all / ks->visitors)
+        most = all / ks->visitors;
     ks->room = (size_t)(most < SORT_MOST ? most : SORT_MOST) * stride_of(ks);
     return true;
 }
@@ -376,22 +387,10 @@ bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_range_visitor 
     return run_units(ks, bits, visit_unit, err);
 }
 
-/* A partition whose hashes are passed on. */
-struct passing {
-    const struct keyset *ks;
-    unsigned worker, partition;
-};
-
-static bool pass_on(void *ctx, const uint64_t *hash, size_t n, struct err *err)
-{
-    const struct passing *p = ctx;
-    return p->ks->visit(p->ks->visit_ctx, p->worker, p->partition, hash, n, err);
-}
-
 static bool visit_partition(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
 {
-    struct passing p = {ks, (unsigned)(worker - ks->workers), (unsigned)i};
-    return take_partition(ks, worker, p.partition, pass_on, &p, err) && pass_on(&p, NULL, 0, err);
+    const struct partition p = {ks, worker, (unsigned)i, ks->visit, ks->visit_ctx};
+    return pass_partition(&p, err) && pass_on(&p, NULL, 0, err);
 }
 
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err)

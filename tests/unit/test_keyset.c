@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "check.h"
 #include "keys/keyset.h"
+#include "keys/keyset_parts.h"
 #include "random.h"
 
 #include <pthread.h>
@@ -308,16 +309,23 @@ static bool visit_gives(struct keyset *ks, unsigned workers, const struct list *
 
 struct sorted {
     const struct list *want;
+    unsigned bits;
     size_t n, part;
-    uint64_t prefix, next;
+    uint64_t next;
     bool wrong, lacks;
 };
+
+static uint64_t prefix_of(uint64_t hash, unsigned bits)
+{
+    return hash >> 1 >> (63 - bits);
+}
 
 static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct sorted *s = ctx;
     (void)err;
-    s->wrong |= range->n > s->want->n - s->n || range->prefix != s->prefix ||
+    s->wrong |= range->n > s->want->n - s->n ||
+                prefix_of(range->first, s->bits) != prefix_of(range->last, s->bits) ||
                 range->first != s->next || range->last < range->first ||
                 (s->part > 0 && range->n > s->part);
     for (size_t i = 0; i < range->n && !s->wrong; i++)
@@ -325,7 +333,6 @@ static bool visit_sorted(void *ctx, const struct keyset_range *range, struct err
                    range->hash[i] > range->last;
     s->next = range->last + 1;
     s->lacks |= range->had_repeats;
-    s->prefix += range->ends_prefix;
     return !s->wrong;
 }
 
@@ -340,16 +347,24 @@ static bool sorted_gives(struct keyset *ks, unsigned bits, size_t part, const st
                          size_t n_put)
 {
     struct err err = {{0}};
-    struct sorted s = {.want = want, .part = part};
+    struct sorted s = {.want = want, .bits = bits, .part = part};
     bool ok = keyset_visit_sorted(ks, bits, visit_sorted, never_gives_up, &s, &err) && !s.wrong &&
-              s.n == want->n && s.prefix == (uint64_t)1 << bits && s.next == 0 &&
-              s.lacks == (want->n < n_put);
+              s.n == want->n && s.next == 0 && s.lacks == (want->n < n_put);
     if (!ok)
         printf("# %u bits: %zu hashes, want %zu; %s\n", bits, s.n, want->n, err.text);
     return ok;
 }
 
 /* ---- All ways to ask a set, in any order and repeatedly. */
+
+/* The bytes of a set in scratch files. */
+static uint64_t scratch_of(const struct keyset *ks)
+{
+    uint64_t len = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        len += ks->workers[w].scratch_len;
+    return len;
+}
 
 static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memory, bool to_scratch)
 {
@@ -360,7 +375,7 @@ static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memor
     struct keyset *ks = set_of(&h, &spec);
     uint64_t n_distinct = 0;
     sort(&all);
-    bool ok = (keyset_scratch(ks) > 0) == to_scratch && visit_gives(ks, workers, &all) &&
+    bool ok = (scratch_of(ks) > 0) == to_scratch && visit_gives(ks, workers, &all) &&
               keyset_count(ks, &n_distinct, &err) && n_distinct == want.n &&
               visit_gives(ks, workers, &all);
     for (unsigned bits = to_scratch ? KEYSET_BITS : 0; bits <= 13; bits += 5)
@@ -368,7 +383,7 @@ static void check_set(size_t pattern, size_t n, unsigned workers, uint64_t memor
     CHECK(ok);
     if (!ok)
         printf("# %s, n %zu, workers %u, memory %llu, scratch %llu\n", patterns[pattern].name, n,
-               workers, (unsigned long long)memory, (unsigned long long)keyset_scratch(ks));
+               workers, (unsigned long long)memory, (unsigned long long)scratch_of(ks));
     keyset_free(ks);
     free(h.hash);
     free(want.hash);
@@ -509,7 +524,7 @@ static void check_counted(struct list *h, unsigned workers, uint64_t memory)
     got.n = 0;
     CHECK(keyset_count(ks, &n, &err) && n == want.n / 2);
     CHECK(keyset_visit_sorted(ks, KEYSET_BITS, append, ignore, &got, &err));
-    CHECK(keyset_scratch(ks) > 0);
+    CHECK(scratch_of(ks) > 0);
     CHECK(equal(&got, &want));
     keyset_free(ks);
     free(got.hash);
@@ -630,7 +645,7 @@ static bool visit_measuring(void *ctx, const struct keyset_range *range, struct 
 {
     struct taken *t = ctx;
     (void)err;
-    if (range->prefix % 16 != 15)
+    if (prefix_of(range->last, 12) % 16 != 15)
         return true;
     pthread_mutex_lock(&t->lock);
     uint64_t now = anonymous_memory();

@@ -532,12 +532,12 @@ static bool put_directory_entry(struct build *b, const struct part *part,
 }
 
 /* Waits for the block's turn, then assigns its offset in the data. */
-static bool place_block(struct build *b, uint64_t prefix, const struct part *part,
-                        struct block *block, struct err *err)
+static bool place_block(struct build *b, const struct part *part, struct block *block,
+                        struct err *err)
 {
     double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->part[0].at, part->depth);
     pthread_mutex_lock(&b->lock);
-    while (b->turn != prefix && !b->gave_up)
+    while (b->turn != part->first >> 1 >> (63 - b->ribbon.bits) && !b->gave_up)
         pthread_cond_wait(&b->turned, &b->lock);
     block->entry.at = b->at;
     bool ok = b->gave_up ? fail(err, "given up") : put_directory_entry(b, part, &block->entry, err);
@@ -571,7 +571,7 @@ static bool build_part(struct build *b, const struct keyset_range *range, const 
     }
     struct block block;
     build_block(b->work[range->worker], &b->ribbon, b->p, part, &block);
-    return place_block(b, range->prefix, part, &block, err) && write_block(b, &block, err);
+    return place_block(b, part, &block, err) && write_block(b, &block, err);
 }
 
 static bool visit_part(void *ctx, const struct keyset_range *range, struct err *err)
@@ -584,7 +584,7 @@ static bool visit_part(void *ctx, const struct keyset_range *range, struct err *
         all.depth = (unsigned)__builtin_clzll(range->last - range->first);
     if (!build_part(b, range, &all, err))
         return false;
-    if (!range->ends_prefix)
+    if ((range->last + 1) << b->ribbon.bits != 0) /* more ranges have this prefix */
         return true;
     pthread_mutex_lock(&b->lock);
     b->turn++;
