@@ -7,7 +7,7 @@
  *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...    // in input order
  *     else
  *         ... filter_build_put(&b, worker, hashes, n, &err) ...         // any thread
- *     if (!filter_build_write(&b, n_put, &err)) ...
+ *     ... filter_build_write(&b, n_put, &err) ...
  *     filter_build_free(&b);                                            // in any case
  *
  * There are two ways, and the kind of the filter decides:

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Adding keys to the layers of a filter, in a file shared with other writers or in memory: the
  * turns of a session (file/session.h), the limits of the false-positive rate, and the next layer
- * when one is full (advance.h). It tells which of the keys were new. Stores call it; commands use
- * store.h.
+ * when one is full (advance.h). It tells which keys were new. Stores call it; commands use store.h.
  *
- *     struct writer w;
- *     if (!writer_check(header, name, &options, &err)) ...
- *     if (!session_begin(&session, &filter, &err)) ...
+ *     if (!writer_check(header, name, &options, &err)) ...       // before session_begin
  *     writer_begin(&w, &session, &options, &state);
- *     while (...)
- *         writer_add(&w, keys, known, n, &done, &err);
+ *     writer_add(&w, keys, known, n, &done, &err);               // any number of times
  *     writer_conclude(&w);
  */
 #ifndef WRITE_WRITER_H
