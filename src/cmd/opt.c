@@ -532,8 +532,7 @@ static bool check_given(const struct opt_parser *p)
     return true;
 }
 
-/* Takes the words in order. Operands are gathered at the front of argv, and then moved to its end.
- */
+/* Takes the words in order. Gathers operands at the front of argv, then moves them to its end. */
 static bool take_words(struct opt_parser *p, void *into)
 {
     bool only_operands = false;

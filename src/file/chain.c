@@ -23,8 +23,7 @@ static const double MOST_LEN = 2.4, MOST_KEYS = 1e10;
 /* The least capacity of a layer, if MOST_LEN permits it: 40 KB at an FPR of 0.001. */
 static const uint64_t LEAST = 1 << 14;
 
-/* Below this, a layer would take more than 80 bits a key, and collisions of 64-bit hashes matter.
- */
+/* Below this, a layer takes more than 80 bits a key, and collisions of 64-bit hashes matter. */
 static const double LEAST_FPR = 1e-13;
 
 /* The layers of a growing filter can be folded (seen shrink) to a half, a third, a quarter, a sixth

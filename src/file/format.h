@@ -134,8 +134,7 @@ uint64_t format_epoch(const uint8_t *slot);
  * one? FORMAT_FIRST_LAYER bytes may be read, of an immutable file format_len(h). */
 bool format_continues(const uint8_t *start, const struct header *h);
 
-/* Does this begin like a filter file? For messages, and for --force, which replaces only filters.
- */
+/* Does this begin like a filter file? For messages, and for --force: it replaces only filters. */
 bool format_is_filter(const uint8_t *p, size_t avail);
 
 /* Is the file never changed in place? */

@@ -128,8 +128,7 @@ static bool too_small(const struct plan *plan, double fpr, struct err *err)
                 need);
 }
 
-/* The smallest FPR, at least `least`, of a file of that size, found by search; 1 if there is none.
- */
+/* Searches the smallest FPR, at least `least`, of a file of that size; 1 if there is none. */
 static double search_fpr(const struct plan *plan, uint64_t size, double least)
 {
     double low = least, high = plan->kind->sizing->fpr_max;

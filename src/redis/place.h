@@ -179,8 +179,7 @@ bool redis_absent(const struct redis *r, struct err *err);
 /* Fails because keys that the server has acknowledged are missing. */
 bool redis_lost(const struct redis *r, struct err *err);
 
-/* Counts the bits that are set in each shard. Fails if bits that this process has set are missing.
- */
+/* Counts the set bits of each shard. Fails if bits that this process has set are missing. */
 bool redis_count(struct redis *r, struct err *err);
 
 /* Counts new keys that were added at this FPR. */

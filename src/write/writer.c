@@ -277,8 +277,7 @@ static bool search(const struct writer *w, unsigned i, const struct layers_keys 
     return true;
 }
 
-/* Do keys of the other layers stay out of the one that takes keys? In a ring they go into it again.
- */
+/* Do keys of other layers stay out of the one that takes keys? In a ring they go into it again. */
 static bool others_keep_out(const struct writer *w)
 {
     return !format_forgets(header_of(w));

@@ -11,8 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* 0xff in the first `low` bytes of the lower half and in the first `high` bytes of the upper half.
- */
+/* 0xff in the first `low` bytes of the lower half and the first `high` bytes of the upper half. */
 INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
 {
     const uint8x8_t number = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -38,8 +38,7 @@ static double line_fpr_of(double j, unsigned k)
     return 2.0 / 3 * exact_power(mean, k) + 1.0 / 6 * (exact_power(low, k) + exact_power(high, k));
 }
 
-/* The same for a whole number j. Caches results for one k, since sums over j repeat the same calls.
- */
+/* The same for a whole number j. Caches results for one k: sums over j repeat the same calls. */
 static double line_fpr(double j, unsigned k)
 {
     enum { KEPT = 512 };
