@@ -503,31 +503,6 @@ static bool needs_keys(const struct create *c)
            c->min_ratio > 0;
 }
 
-/* Prints the plan for a layout, and for seen's own kinds with the same number of keys. */
-static bool print_layout_plan(const struct create *c, uint64_t n)
-{
-    struct err err;
-    struct layout_filter filter;
-    if (!design_layout(&c->design, n, &filter, &err))
-        return say_failure(&err);
-    struct plan_layouts layouts = {&c->layout, design_is_sized(&c->design) ? c->design.n : n,
-                                   c->design.p};
-    struct plan plan = {
-        .kind = kind_usual(), .n = filter.layer[0].n_design, .p = filter.fpr_design};
-    plan_with_layouts(&plan);
-    plan_show(&plan, &layouts, c->json);
-    return true;
-}
-
-static bool print_plan(const struct create *c)
-{
-    struct err err;
-    uint64_t n = c->build.n_held;
-    if (c->design.layout != NULL)
-        return print_layout_plan(c, n);
-    return plan_show_design(&c->design, n, c->json, &err) || say_failure(&err);
-}
-
 /* Reads the secret for a new filter. --new-secret makes a missing one. With --like, the secret has
  * been read already. */
 static bool take_secret(struct create *c, struct err *err)
@@ -571,7 +546,7 @@ static bool create(struct create *c)
         return false;
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     if (!ok || c->dry_run)
-        return ok && print_plan(c);
+        return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));
     tally_report(&c->feed.tally);
     if (c->json)
         print_created(c);

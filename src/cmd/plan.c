@@ -10,10 +10,18 @@
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/report.h"
+#include "foreign/layout.h"
 #include "file/chain.h"
 #include "file/header.h"
 
 /* ---- Layouts. */
+
+/* Layouts for n distinct keys (0: not given) at p (0: not given). */
+struct plan_layouts {
+    const struct layout_spec *spec; /* NULL: every layout, with default parameters */
+    uint64_t n;
+    double p;
+};
 
 static bool solve_layout(const struct plan_layouts *plan, const struct layout_spec *spec,
                          struct layout_filter *filter, struct err *err)
@@ -168,15 +176,8 @@ static void print_kinds(const struct plan *plan, const struct report *r)
     putchar('\n');
 }
 
-void plan_with_layouts(struct plan *plan)
-{
-    struct err err;
-    struct plan wish = *plan;
-    if (!plan_solve(plan, &err))
-        *plan = (struct plan){.n = wish.n, .p = wish.p};
-}
-
-void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool json)
+/* Prints a solved plan, and the layouts unless NULL. */
+static void print_plan(const struct plan *plan, const struct plan_layouts *layouts, bool json)
 {
     struct report r = {0};
     struct err why[REPORT_ITEMS];
@@ -193,6 +194,18 @@ void plan_show(const struct plan *plan, const struct plan_layouts *layouts, bool
         putchar('\n');
     if (layouts != NULL)
         print_layouts(layouts, &r);
+}
+
+/* Other programs may have filters that the kind of `wish` cannot have. Then only the layouts are
+ * printed. */
+static void print_with_layouts(const struct plan *wish, const struct plan_layouts *layouts,
+                               bool json)
+{
+    struct plan plan = *wish;
+    struct err ignored;
+    if (!plan_solve(&plan, &ignored))
+        plan = (struct plan){.n = wish->n, .p = wish->p};
+    print_plan(&plan, layouts, json);
 }
 
 /* ---- Filters of several layers. */
@@ -245,21 +258,41 @@ static void print_text_layers(const struct header *h)
                h->n_layers, n, lines_of_query(h));
 }
 
-bool plan_show_design(const struct design *d, uint64_t n, bool json, struct err *err)
+/* ---- Designs. */
+
+static bool show_layout(const struct design *d, uint64_t n, bool json, struct err *err)
+{
+    struct layout_filter filter;
+    if (!design_layout(d, n, &filter, err))
+        return false;
+    const struct plan_layouts layouts = {d->layout, design_is_sized(d) ? d->n : n, d->p};
+    const struct plan wish = {
+        .kind = kind_usual(), .n = filter.layer[0].n_design, .p = filter.fpr_design};
+    print_with_layouts(&wish, &layouts, json);
+    return true;
+}
+
+static bool show_layers(const struct design *d, uint64_t n, bool json, struct err *err)
 {
     static const struct key_rule rule;
     struct header h;
-    struct plan plan;
-    if (d->generations == 0 && !(d->grow && d->n == 0 && d->empty)) {
-        bool ok = design_plan(d, n, &plan, err);
-        if (ok)
-            plan_show(&plan, NULL, json);
-        return ok;
-    }
     header_begin(&h, &rule, true);
     if (!header_design(&h, d, n, err))
         return false;
     (json ? print_json_layers : print_text_layers)(&h);
+    return true;
+}
+
+bool plan_show(const struct design *d, uint64_t n, bool json, struct err *err)
+{
+    struct plan plan;
+    if (d->layout != NULL)
+        return show_layout(d, n, json, err);
+    if (d->generations > 0 || (d->grow && d->n == 0 && d->empty))
+        return show_layers(d, n, json, err);
+    if (!design_plan(d, n, &plan, err))
+        return false;
+    print_plan(&plan, NULL, json);
     return true;
 }
 
@@ -346,18 +379,6 @@ static void choose_kind(struct design *d)
     d->grow = false;
 }
 
-static bool show_layouts(const struct wishes *w, struct err *err)
-{
-    struct plan plan;
-    struct err ignored;
-    if (!design_plan(&w->design, 0, &plan, &ignored))
-        plan = (struct plan){.n = w->design.n, .p = w->design.p};
-    if (!check_layouts(&w->layouts, err))
-        return false;
-    plan_show(&plan, &w->layouts, w->json);
-    return true;
-}
-
 static int run(int argc, char **argv)
 {
     struct wishes w = {.design.empty = true};
@@ -381,7 +402,10 @@ static int run(int argc, char **argv)
     d->grow = !w.fixed && d->size == 0 && d->generations == 0;
     if (w.has_n && d->generations == 0)
         choose_kind(d);
-    bool ok = w.has_layouts ? show_layouts(&w, &err) : plan_show_design(d, 0, w.json, &err);
+    const struct plan wish = {.kind = design_kind(d), .n = d->n, .p = d->p, .grows = d->grow};
+    bool ok = w.has_layouts ? check_layouts(&w.layouts, &err) : plan_show(d, 0, w.json, &err);
+    if (ok && w.has_layouts)
+        print_with_layouts(&wish, &w.layouts, w.json);
     return ok || say_failure(&err) ? 0 : EXIT_ERROR;
 }
 
