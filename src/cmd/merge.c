@@ -18,24 +18,25 @@
 #include "write/make.h"
 
 struct merge {
-    bool intersect, max, distinct, subtract, except, verbose;
+    enum counts_op op; /* of other filters, COUNTS_ADD or COUNTS_INTERSECT */
+    bool verbose;
     double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with --force, any */
     struct make make;
     struct combine combine; /* of counted sets */
 };
 
 static const struct opt merge_opts[] = {
-    {0, "intersect", NULL, "keep only keys that are in every FILTER", FLAG(struct merge, intersect),
-     .not_with = " max distinct subtract except"},
+    {0, "intersect", NULL, "keep only keys that are in every FILTER",
+     CHOICE(struct merge, op, COUNTS_INTERSECT), .not_with = " max distinct subtract except"},
     {0, "max", NULL, "counted sets: give each key its largest count (default: the sum)",
-     FLAG(struct merge, max), .not_with = " distinct subtract except"},
-    {0, "distinct", NULL, "counted sets: give each key the count 1", FLAG(struct merge, distinct),
-     .not_with = " subtract except"},
+     CHOICE(struct merge, op, COUNTS_MAX), .not_with = " distinct subtract except"},
+    {0, "distinct", NULL, "counted sets: give each key the count 1",
+     CHOICE(struct merge, op, COUNTS_DISTINCT), .not_with = " subtract except"},
     {0, "subtract", NULL,
      "counted sets: keep what the first holds more often than all others together",
-     FLAG(struct merge, subtract), .not_with = " except"},
+     CHOICE(struct merge, op, COUNTS_SUBTRACT), .not_with = " except"},
     {0, "except", NULL, "counted sets: keep the keys of the first that no other has",
-     FLAG(struct merge, except)},
+     CHOICE(struct merge, op, COUNTS_EXCEPT)},
     {0},
 };
 
@@ -128,7 +129,7 @@ static void note_bits(const struct merge *m)
 
 static bool takes_away(const struct merge *m)
 {
-    return m->subtract || m->except;
+    return m->op == COUNTS_SUBTRACT || m->op == COUNTS_EXCEPT;
 }
 
 /* Only counts: combines inputs `from` to n. */
@@ -208,7 +209,8 @@ static void report_counted(const struct merge *m)
     if (gone >= FEWEST_LOST)
         say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
-                    m->subtract ? "up to" : "about", num_show_count(n, gone), m->make.in[0].path);
+                    m->op == COUNTS_SUBTRACT ? "up to" : "about", num_show_count(n, gone),
+                    m->make.in[0].path);
     if (m->verbose)
         note_counted(m, &census);
     if (!m->make.prints)
@@ -224,19 +226,9 @@ static void report_counted(const struct merge *m)
     report_uint(&r, NULL, "fingerprint_bits", FORM_COUNT, EXACT, result_bits(made));
     if (takes_away(m)) {
         report_number(&r, NULL, "lost_estimate", FORM_KEYS, ESTIMATED, gone);
-        report_flag(&r, NULL, "lost_at_most", EXACT, m->subtract);
+        report_flag(&r, NULL, "lost_at_most", EXACT, m->op == COUNTS_SUBTRACT);
     }
     report_json(&r, stdout);
-}
-
-static enum counts_op counts_op_of(const struct merge *m)
-{
-    return m->intersect  ? COUNTS_INTERSECT
-           : m->max      ? COUNTS_MAX
-           : m->distinct ? COUNTS_DISTINCT
-           : m->subtract ? COUNTS_SUBTRACT
-           : m->except   ? COUNTS_EXCEPT
-                         : COUNTS_ADD;
 }
 
 static bool write_counted(struct merge *m, const struct layer **layer, const uint8_t **data,
@@ -248,7 +240,7 @@ static bool write_counted(struct merge *m, const struct layer **layer, const uin
         layer[i] = &make->in[i].header.layers[0];
         data[i] = make->in[i].data[0];
     }
-    m->combine = (struct combine){.op = counts_op_of(m),
+    m->combine = (struct combine){.op = m->op,
                                   .layer = layer,
                                   .data = data,
                                   .n = n,
@@ -345,7 +337,7 @@ static void report_merge(const struct merge *m)
 static bool merge_layers(struct merge *m)
 {
     struct err err;
-    if (!make_union(&m->make, m->intersect, highest_fpr(m), &err))
+    if (!make_union(&m->make, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
         return say_failure(&err);
     if (!accept_fpr(m, m->make.fpr, false))
         return false;
@@ -378,9 +370,9 @@ static bool merge_inputs(struct merge *m)
                   "counts; 'seen create --from' makes such a filter from a counted set");
         return false;
     }
-    if (m->max || m->distinct) {
+    if (m->op == COUNTS_MAX || m->op == COUNTS_DISTINCT) {
         say_error("%s is for counted sets; '%s' is of kind %s, which has no counts",
-                  m->max ? "--max" : "--distinct", m->make.in[0].path,
+                  m->op == COUNTS_MAX ? "--max" : "--distinct", m->make.in[0].path,
                   format_kind_name(&m->make.in[0].header));
         return false;
     }

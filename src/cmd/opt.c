@@ -342,6 +342,10 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
         return opt_whole(p, 1024, to);
     case TAKE_GENERATIONS:
         return opt_generations(p, to);
+    case TAKE_CHOICE:
+        if (*(unsigned *)to < o->bit)
+            *(unsigned *)to = o->bit;
+        return true;
     case TAKE_BIT:
         *(uint32_t *)to |= o->bit;
     }

@@ -34,6 +34,7 @@ enum opt_type {
     TAKE_RATIO,       /* double */
     TAKE_FEW,         /* unsigned, from 1 to 1024 */
     TAKE_GENERATIONS, /* unsigned */
+    TAKE_CHOICE,      /* an enum: of several options, the highest `bit` counts */
     TAKE_BIT,         /* sets `bit` in a uint32_t */
 };
 
@@ -54,6 +55,7 @@ enum opt_type {
 #define RATIO(s, member)             INTO(TAKE_RATIO, double, s, member)
 #define FEW(s, member)               INTO(TAKE_FEW, unsigned, s, member)
 #define GENERATIONS(s, member)       INTO(TAKE_GENERATIONS, unsigned, s, member)
+#define CHOICE(s, member, which)     INTO(TAKE_CHOICE, unsigned, s, member), .bit = (which)
 #define BIT(s, member, which)        INTO(TAKE_BIT, uint32_t, s, member), .bit = (which)
 
 /* The members are in the order in which a row is read. */

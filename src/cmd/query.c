@@ -27,8 +27,7 @@ enum query_output { OUT_RECORDS, OUT_COUNT, OUT_WITHOUT, OUT_WITH, OUT_NOTHING }
 
 struct query {
     struct keyopt keyopt;
-    bool invert, count, quiet, number, annotate, verbose;
-    bool with, without; /* names of files with a selected record, or without */
+    bool invert, number, annotate, verbose;
     enum query_output output;
     bool no_messages, flushes; /* the latter has no effect */
     uint64_t max_count;        /* of each file; UINT64_MAX: any number */
@@ -45,16 +44,18 @@ struct query {
 static const struct opt query_output_opts[] = {
     {'v', "invert-match", NULL, "select the records whose key is absent",
      FLAG(struct query, invert)},
-    {'c', "count", NULL, "print only how many records are selected", FLAG(struct query, count)},
+    {'c', "count", NULL, "print only how many records are selected",
+     CHOICE(struct query, output, OUT_COUNT)},
     {'q', "quiet", NULL, "print nothing, stop at the first selected record",
-     FLAG(struct query, quiet)},
+     CHOICE(struct query, output, OUT_NOTHING)},
     {'m', "max-count", "NUM", "stop reading a file after NUM selected records",
      COUNT(struct query, max_count)},
     {'l', "files-with-matches", NULL, "print only the names of key files with a selected record",
-     FLAG(struct query, with), .not_with = " files-without-match key",
+     CHOICE(struct query, output, OUT_WITH), .not_with = " files-without-match key",
      .why = "prints names of key files"},
     {'L', "files-without-match", NULL, "print only the names of key files without one",
-     FLAG(struct query, without), .not_with = " key", .why = "prints names of key files"},
+     CHOICE(struct query, output, OUT_WITHOUT), .not_with = " key",
+     .why = "prints names of key files"},
     {'s', "no-messages", NULL,
      "do not report key files that cannot be read; the exit status is still 2",
      FLAG(struct query, no_messages), .not_with = " key", .why = "is for messages about key files"},
@@ -496,11 +497,6 @@ static int answer_all(struct query *q)
 
 static bool begin_output(struct query *q)
 {
-    q->output = q->quiet     ? OUT_NOTHING
-                : q->with    ? OUT_WITH
-                : q->without ? OUT_WITHOUT
-                : q->count   ? OUT_COUNT
-                             : OUT_RECORDS;
     q->keyopt.prints = q->output == OUT_RECORDS;
     if (!names_files(q))
         return true;
