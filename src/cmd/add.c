@@ -122,6 +122,8 @@ static int run_add(struct add *a, int argc, char **argv)
         say_failure(&err);
         return EXIT_ERROR;
     }
+    redisopt_hint_many(adding->store, &adding->keyopt,
+                       "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
     if (adding_run(adding) && a->verbose)
         report_added(adding);
     return adding_end(adding);
@@ -131,7 +133,6 @@ static int run(int argc, char **argv)
 {
     struct add a = {.adding = ADDING_DEFAULT, .changing = CHANGING_DEFAULT};
     a.adding.feed.title = "adding";
-    a.adding.by_file = "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'";
     int status = run_add(&a, argc, argv);
     adding_close(&a.adding);
     return status;

@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
-#include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "keys/survey.h"
 #include "file/chain.h"
@@ -391,7 +390,6 @@ static void limit_fpr(struct adding *a)
 bool adding_run(struct adding *a)
 {
     struct err err;
-    redisopt_hint_many(a->store, &a->keyopt, a->by_file);
     limit_fpr(a);
     sig_catch();
     a->options.threads = a->keyopt.threads;

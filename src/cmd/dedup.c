@@ -20,9 +20,13 @@
 #include "file/format.h"
 #include "file/header.h"
 
+/* What is printed. Of several options that say so, the last one here counts. */
+enum dedup_output { PRINT_RECORDS, PRINT_COUNT, PRINT_NOTHING };
+
 struct dedup {
     struct adding adding; /* the first member; in a dry run, FILTER is one of its sources */
-    bool invert, count, quiet, annotate, dry_run, verbose;
+    enum dedup_output output;
+    bool invert, annotate, dry_run, verbose;
 
     uint64_t n_selected, n_unprinted; /* records */
     bool reader_gone;                 /* it has closed standard output, which has stopped the run */
@@ -30,10 +34,11 @@ struct dedup {
 
 static const struct opt dedup_output_opts[] = {
     {'v', "invert-match", NULL, "print the records that are not new", FLAG(struct dedup, invert)},
-    {'c', "count", NULL, "print only how many records would be printed", FLAG(struct dedup, count)},
+    {'c', "count", NULL, "print only how many records would be printed",
+     CHOICE(struct dedup, output, PRINT_COUNT)},
     {'q', "quiet", NULL,
      "print nothing; the exit status is 0 if a record would be printed, 1 if none",
-     FLAG(struct dedup, quiet)},
+     CHOICE(struct dedup, output, PRINT_NOTHING)},
     {0, "annotate", NULL,
      "print each record with + or - and a TAB before it, for coprocesses; + new, - known, ? "
      "skipped by --skip-bad",
@@ -239,7 +244,7 @@ static bool print(void *ctx, const struct chunk *chunk, void *slot)
     d->n_selected += count;
     if (d->adding.stopped)
         d->n_unprinted += count;
-    else if ((count > 0 || chunk->first_header) && !d->count && !d->quiet)
+    else if ((count > 0 || chunk->first_header) && d->output == PRINT_RECORDS)
         print_records(d, r, chunk, count);
     return !d->adding.stopped;
 }
@@ -343,7 +348,7 @@ static bool make(struct dedup *d)
                                        s->filter[0].path, "queried together", &err))
         return say_failure(&err);
     bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
-    if (d->adding.there != STORE_THERE && is_usual && !d->quiet)
+    if (d->adding.there != STORE_THERE && is_usual && d->output != PRINT_NOTHING)
         say_note("'%s' was made: up to one new record in %.0f will be mistaken for a known one (-p "
                  "sets the rate)",
                  d->adding.path, 1 / h->fpr_design);
@@ -470,7 +475,7 @@ static void conclude_dedup(struct dedup *d)
     if (s->state.too_full && !d->verbose && !d->adding.feed.failed)
         say_note("new ones probably mistaken for known: %s",
                  show_lost(run, lost.run, lost.at_least));
-    if (d->count && !d->quiet)
+    if (d->output == PRINT_COUNT)
         printf("%llu\n", (unsigned long long)d->n_selected);
     if (d->verbose)
         report_dedup(d, &lost);
@@ -478,13 +483,15 @@ static void conclude_dedup(struct dedup *d)
 
 static int dedup(struct dedup *d)
 {
+    redisopt_hint_many(d->adding.store, &d->adding.keyopt,
+                       "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'");
     signal(SIGPIPE, SIG_IGN);
     if (adding_run(&d->adding))
         conclude_dedup(d);
     int status = adding_end(&d->adding);
     if (d->adding.stopped && !d->adding.feed.failed)
         return 128 + SIGPIPE;
-    bool none = d->quiet && d->n_selected == 0;
+    bool none = d->output == PRINT_NOTHING && d->n_selected == 0;
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
 
@@ -493,7 +500,7 @@ static int run_dedup(struct dedup *d, int argc, char **argv)
     int status;
     if (!adding_parse(&d->adding, &cmd_dedup, argc, argv, d, &status))
         return status;
-    d->adding.keyopt.prints = !d->count && !d->quiet;
+    d->adding.keyopt.prints = d->output == PRINT_RECORDS;
     d->adding.feed.questions = d->annotate;
     return open_filters(d) ? dedup(d) : EXIT_ERROR;
 }
@@ -502,7 +509,6 @@ static int run(int argc, char **argv)
 {
     struct dedup d = {.adding = ADDING_DEFAULT};
     d.adding.feed.title = "reading";
-    d.adding.by_file = "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'";
     d.adding.sources.follow = SOURCES_FOLLOW_SAME;
     d.adding.feed.finish = print;
     int status = run_dedup(&d, argc, argv);
