@@ -661,15 +661,32 @@ void filter_expect(struct filter *f, bool many)
     (void)posix_madvise(f->map, (size_t)f->map_len, many ? POSIX_MADV_NORMAL : POSIX_MADV_RANDOM);
 }
 
-static bool verify(void *ctx, unsigned layer, struct hashes keys, size_t n, struct err *err)
+static bool verify_layers(struct filter *f, unsigned except, bool take_keys, struct hashes keys,
+                          size_t n, struct err *err)
 {
-    return filter_verify(ctx, layer, keys, n, err);
+    const struct layer *layer = f->header.layers;
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        if (i != except && !layer[i].is_void && kind_takes_keys(layer[i].kind) == take_keys &&
+            !filter_verify(f, i, keys, n, err))
+            return false;
+    return true;
+}
+
+/* Pages that change in place are verified behind the query: what it has read was sound. A query of
+ * the others follows what it reads, so they are verified first. */
+bool filter_query_others(struct filter *f, unsigned except, struct hashes keys, size_t n,
+                         uint64_t *present, struct err *err)
+{
+    if (!verify_layers(f, except, false, keys, n, err))
+        return false;
+    layers_query(filter_layers(f), except, keys, n, present);
+    return verify_layers(f, except, true, keys, n, err);
 }
 
 bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err)
 {
-    return layers_query(filter_layers(f), keys, n, present, verify, f, err);
+    return filter_query_others(f, LAYERS_ALL, keys, n, present, err);
 }
 
 bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,

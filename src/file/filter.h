@@ -87,6 +87,9 @@ static inline struct layers filter_layers(const struct filter *f)
  * LAYER_BATCH. Any number of threads may query at once. Fails if a page is damaged. */
 bool filter_query(struct filter *f, struct hashes keys, size_t n, uint64_t *present,
                   struct err *err);
+/* The same of all layers but one. */
+bool filter_query_others(struct filter *f, unsigned except, struct hashes keys, size_t n,
+                         uint64_t *present, struct err *err);
 
 /* Sets count[i] to the count of key i, 0 if absent. Only for filters with kind->counts. n and
  * failures as above. */

@@ -8,19 +8,6 @@
 #include "kind/layout.h"
 #include "file/chain.h"
 
-/* Pages that change in place are verified behind the query: what it has read was sound. A query of
- * the others follows what it reads, so they are verified first. */
-static bool query_layer(struct layers l, unsigned i, struct hashes keys, size_t n,
-                        uint64_t *present, layers_verify *verify, void *ctx, struct err *err)
-{
-    const struct layer *layer = &l.header->layers[i];
-    bool first = verify != NULL && !kind_takes_keys(layer->kind);
-    if (first && !verify(ctx, i, keys, n, err))
-        return false;
-    layer->kind->query(layer, l.data[i], keys, n, present);
-    return verify == NULL || first || verify(ctx, i, keys, n, err);
-}
-
 void layers_take(struct layers_keys *to, unsigned lanes, struct hashes keys, size_t n)
 {
     to->n = n;
@@ -44,27 +31,28 @@ void layers_leave_out(struct layers_keys *keys, unsigned lanes, const uint64_t *
     keys->n = n;
 }
 
-bool layers_query(struct layers l, struct hashes keys, size_t n, uint64_t *present,
-                  layers_verify *verify, void *ctx, struct err *err)
+void layers_query(struct layers l, unsigned except, struct hashes keys, size_t n, uint64_t *present)
 {
-    const struct header *h = l.header;
-    struct layers_keys left;
+    const struct layer *layer[FORMAT_MAX_LAYERS];
+    const uint8_t *data[FORMAT_MAX_LAYERS];
+    unsigned n_layers = 0;
     memset(present, 0, (n + 63) / 64 * sizeof *present);
-    if (h->n_layers == 1 && !h->layers[0].is_void)
-        return query_layer(l, 0, keys, n, present, verify, ctx, err);
-    layers_take(&left, h->hash->lanes, keys, n);
-    for (unsigned i = h->n_layers; i-- > 0;) {
-        uint64_t found[LAYER_BATCH / 64] = {0};
-        struct hashes rest = {left.lane[0], LAYER_BATCH, NULL};
-        if (h->layers[i].is_void)
+    for (unsigned i = l.header->n_layers; i-- > 0;) {
+        if (i == except || l.header->layers[i].is_void)
             continue;
-        if (!query_layer(l, i, rest, left.n, found, verify, ctx, err))
-            return false;
-        for (size_t k = 0; k < left.n; k++)
-            present[left.place[k] / 64] |= (uint64_t)bit_of(found, k) << left.place[k] % 64;
-        layers_leave_out(&left, h->hash->lanes, found);
+        layer[n_layers] = &l.header->layers[i];
+        data[n_layers++] = l.data[i];
     }
-    return true;
+    for (unsigned i = 0, end; i < n_layers; i = end) {
+        const struct kind *kind = layer[i]->kind;
+        bool together = kind->query_layers != NULL;
+        for (end = i + 1; together && end < n_layers && layer[end]->kind == kind; end++)
+            continue;
+        if (together)
+            kind->query_layers(layer + i, data + i, end - i, keys, n, present);
+        else
+            kind->query(layer[i], data[i], keys, n, present);
+    }
 }
 
 void layers_census(struct layers l, unsigned layer, unsigned threads, struct census *out)
@@ -205,13 +193,12 @@ static double sample_layers(struct layers l)
     enum { ENOUGH = 40000, FEWEST = 400, MOST = 1 << 22 };
     uint64_t state = 0, hits = 0, n = 0;
     uint64_t hash[HASH_LANES][LAYER_BATCH], present[LAYER_BATCH / 64];
-    struct err none;
     for (; n < MOST && hits < ENOUGH; n += LAYER_BATCH) {
         for (unsigned lane = 0; lane < l.header->hash->lanes; lane++)
             for (unsigned i = 0; i < LAYER_BATCH; i++)
                 hash[lane][i] = draw(&state);
-        layers_query(l, (struct hashes){hash[0], LAYER_BATCH, NULL}, LAYER_BATCH, present, NULL,
-                     NULL, &none);
+        layers_query(l, LAYERS_ALL, (struct hashes){hash[0], LAYER_BATCH, NULL}, LAYER_BATCH,
+                     present);
         hits += bits_count(present, LAYER_BATCH);
     }
     return hits < FEWEST ? 0 : (double)hits / (double)n;

@@ -31,15 +31,12 @@ struct layers_keys {
 void layers_take(struct layers_keys *to, unsigned lanes, struct hashes keys, size_t n);
 void layers_leave_out(struct layers_keys *keys, unsigned lanes, const uint64_t *found);
 
-/* Called before or after a layer is searched for keys. */
-typedef bool layers_verify(void *ctx, unsigned layer, struct hashes keys, size_t n,
-                           struct err *err);
+enum { LAYERS_ALL = FORMAT_MAX_LAYERS };
 
-/* Sets bit i of present when key i is in any layer, after clearing bits 0..n-1. n is at most
- * LAYER_BATCH. Layers that come later are asked first, and earlier ones only for the keys
- * that were not found. Calls `verify`, unless NULL, for each layer, and fails if it does. */
-bool layers_query(struct layers l, struct hashes keys, size_t n, uint64_t *present,
-                  layers_verify *verify, void *ctx, struct err *err);
+/* Sets bit i of present when key i is in any layer but `except`, after clearing bits 0..n-1. n is
+ * at most LAYER_BATCH. Layers that come later are asked first. */
+void layers_query(struct layers l, unsigned except, struct hashes keys, size_t n,
+                  uint64_t *present);
 
 /* Census of one layer; of each layer; of the whole filter, from those of the layers. The FPR of the
  * whole is 1 - prod(1 - fpr_i), that of independent layers; where layers share keys, as the

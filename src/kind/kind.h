@@ -261,6 +261,11 @@ struct kind {
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present);
 
+    /* The same for layers of this kind: in any of them. Asks the later ones only for keys that are
+     * not in an earlier one. NULL: there is only `query`. */
+    void (*query_layers)(const struct layer *const *layer, const uint8_t *const *data,
+                         unsigned n_layers, struct hashes keys, size_t n, uint64_t *present);
+
     /* Inserts n keys in order. Sets bit i of `present` if key i was reported present just before
      * its own insertion. n is at most LAYER_BATCH. Bits may only change from 0 to 1; sessions rely
      * on this (file/session.h). NULL: no keys can be added in place; a kind that has to clear bits

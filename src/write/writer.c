@@ -265,15 +265,15 @@ static void mark_known(const struct call *c, const struct layers_keys *p, const 
 
 /* ---- Searching layers. These set the bits of the keys that are found. */
 
-static bool search(const struct writer *w, unsigned i, const struct layers_keys *p,
-                   uint64_t *present, struct err *err)
+/* The layer that takes keys. */
+static bool search_newest(const struct writer *w, const struct layers_keys *p, uint64_t *present,
+                          struct err *err)
 {
     struct filter *f = w->session->filter;
-    const struct layer *layer = &f->header.layers[i];
     struct hashes keys = piece_keys(p);
-    if (!filter_verify(f, i, keys, p->n, err))
+    if (!filter_verify(f, w->layer, keys, p->n, err))
         return false;
-    layer->kind->query(layer, f->data[i], keys, p->n, present);
+    newest(w)->kind->query(newest(w), f->data[w->layer], keys, p->n, present);
     return true;
 }
 
@@ -283,22 +283,12 @@ static bool others_keep_out(const struct writer *w)
     return !format_forgets(header_of(w));
 }
 
-static bool search_others(const struct writer *w, const struct layers_keys *p, uint64_t *present,
-                          struct err *err)
-{
-    const struct header *h = header_of(w);
-    for (unsigned i = h->n_layers; i-- > 0;)
-        if (i != w->layer && !h->layers[i].is_void && !search(w, i, p, present, err))
-            return false;
-    return true;
-}
-
 /* Finds the keys that would change nothing if they were added. */
 static bool search_all(const struct writer *w, const struct layers_keys *p, uint64_t *present,
                        struct err *err)
 {
-    return (!others_keep_out(w) || search_others(w, p, present, err)) &&
-           search(w, w->layer, p, present, err);
+    return others_keep_out(w) ? filter_query(w->session->filter, piece_keys(p), p->n, present, err)
+                              : search_newest(w, p, present, err);
 }
 
 /* ---- Adding. */
@@ -314,7 +304,7 @@ static bool insert(const struct writer *w, const struct layers_keys *p, bool few
 {
     if (p->n == 0)
         return true;
-    if (few && !search(w, w->layer, p, present, err))
+    if (few && !search_newest(w, p, present, err))
         return false;
     if (bits_count(present, LAYER_BATCH) == p->n)
         return true;
@@ -333,7 +323,7 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     uint64_t others[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
     size_t n_given = p->n;
     bool keep_out = others_keep_out(w);
-    if (!search_others(w, p, others, err))
+    if (!filter_query_others(w->session->filter, w->layer, piece_keys(p), p->n, others, err))
         return false;
     if (keep_out) {
         mark_known(c, p, others);

@@ -137,7 +137,8 @@ static void query(struct job *j)
     for (size_t i = 0; i < j->n; i += BATCH) {
         uint64_t present[BATCH / 64] = {0};
         size_t n = j->n - i < BATCH ? j->n - i : BATCH;
-        bloom_query(&j->bloom, j->filter.data[0], 0, j->hash + i, n, present);
+        kind_bloom.query(&j->filter.header.layers[0], j->filter.data[0], hashes_of(j->hash + i), n,
+                         present);
         sink += present[0];
     }
 }

@@ -151,10 +151,10 @@ TEST_EACH_VARIANT(insert_sets_the_bits_of_the_definition, bloom_variants)
     }
 }
 
-/* Random bits of about the density at which a random key is present with probability 1/2. */
-static void fill_randomly(const struct bloom *bloom, uint8_t *data)
+/* Random bits of about the density at which a random key is present with this probability. */
+static void fill_randomly(const struct bloom *bloom, uint8_t *data, double present)
 {
-    double density = pow(0.5, 1.0 / bloom->k);
+    double density = pow(present, 1.0 / bloom->k);
     for (uint64_t bit = 0; bit < bloom->pages * BLOOM_PAGE * 8; bit++)
         if ((double)(draw() >> 11) * 0x1p-53 < density)
             data[bit / 8] = (uint8_t)(data[bit / 8] | 1U << bit % 8);
@@ -169,13 +169,13 @@ TEST_EACH_VARIANT(query_answers_as_the_definition, bloom_variants)
     FOR_ALL_GEOMETRIES(bloom)
     {
         uint8_t *data = filter_new(&bloom);
-        fill_randomly(&bloom, data);
+        fill_randomly(&bloom, data, 0.5);
         for (unsigned repeat = 0; repeat < 4; repeat++, turn++) {
             size_t n = counts[turn % (sizeof counts / sizeof *counts)], wrong = 0;
             uint64_t *hash = some_hashes(n);
             add_edges(&bloom, hash, n);
             uint64_t *present = zeroes(8, (n / 64 + 2) * 8);
-            bloom_query(&bloom, data, 0, hash, n, present);
+            bloom_query(&bloom, data, hash, n, present);
             for (size_t i = 0; i < n; i++) {
                 bool got = present[i / 64] >> i % 64 & 1;
                 wrong += got != ref_query(&bloom, data, hash[i]);
@@ -188,7 +188,7 @@ TEST_EACH_VARIANT(query_answers_as_the_definition, bloom_variants)
                 wrong += present[i / 64] >> i % 64 & 1;
             CHECK(wrong == 0);
             memset(present, 0xff, (n + 63) / 64 * 8);
-            bloom_query(&bloom, data, 0, hash, n, present);
+            bloom_query(&bloom, data, hash, n, present);
             for (size_t w = 0; w < (n + 63) / 64; w++)
                 CHECK(present[w] == UINT64_MAX);
             free(present);
@@ -197,6 +197,53 @@ TEST_EACH_VARIANT(query_answers_as_the_definition, bloom_variants)
         free(data);
     }
     /* Both answers were seen often, or the comparison is worth nothing. */
+    CHECK(n_present > n_all / 4 && n_present < n_all / 4 * 3);
+}
+
+/* Layers of all geometries, asked together, have the keys that any of them has; also those that
+ * were found before stay. */
+TEST_EACH_VARIANT(layers_answer_as_each_of_them, bloom_variants)
+{
+    enum { LAYERS = 5 };
+    struct layer layers[LAYERS] = {0};
+    const struct layer *layer[LAYERS];
+    const uint8_t *data[LAYERS];
+    uint64_t n_present = 0, n_all = 0;
+    random_restart(0);
+    for (unsigned turn = 0; turn < 500; turn++) {
+        const size_t n = counts[turn % (sizeof counts / sizeof *counts)];
+        const unsigned n_layers = turn % (LAYERS + 1);
+        uint64_t *hash = some_hashes(n), *got = zeroes(8, (n / 64 + 1) * 8), wrong = 0;
+        struct bloom bloom[LAYERS];
+        for (unsigned l = 0; l < n_layers; l++) {
+            unsigned lines = 1 + (unsigned)(draw() % 2);
+            bloom[l] = (struct bloom){1 + draw() % 3, lines * (3 + (unsigned)(draw() % 8)), lines};
+            uint8_t *pages = filter_new(&bloom[l]);
+            bloom_to(&bloom[l], &layers[l]);
+            layer[l] = &layers[l];
+            data[l] = pages;
+            fill_randomly(&bloom[l], pages, 0.25);
+        }
+        uint64_t before =
+            n > 0 ? draw() & draw() & (n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX) : 0;
+        got[0] = before;
+        kind_bloom.query_layers(layer, data, n_layers, hashes_of(hash), n, got);
+        for (size_t i = 0; i < n; i++) {
+            bool want = i < 64 && (before >> i & 1);
+            for (unsigned l = 0; l < n_layers; l++)
+                want |= ref_query(&bloom[l], data[l], hash[i]);
+            wrong += want != (got[i / 64] >> i % 64 & 1);
+            n_present += want;
+        }
+        for (size_t i = n; i < (n / 64 + 1) * 64; i++)
+            wrong += got[i / 64] >> i % 64 & 1;
+        CHECK(wrong == 0);
+        n_all += n;
+        for (unsigned l = 0; l < n_layers; l++)
+            free((void *)(uintptr_t)data[l]);
+        free(got);
+        free(hash);
+    }
     CHECK(n_present > n_all / 4 && n_present < n_all / 4 * 3);
 }
 
@@ -211,11 +258,11 @@ TEST_EACH_VARIANT(query_looks_at_every_probe, bloom_variants)
         memset(data, 0xff, bloom.pages * BLOOM_PAGE);
         for (unsigned i = 0; i < bloom.k; i++) {
             uint64_t hash = draw(), present = 0, bit = ref_bit(&bloom, hash, i);
-            bloom_query(&bloom, data, 0, &hash, 1, &present);
+            bloom_query(&bloom, data, &hash, 1, &present);
             CHECK(present == 1);
             data[bit / 8] = (uint8_t)(data[bit / 8] & ~(1U << bit % 8));
             present = 0;
-            bloom_query(&bloom, data, 0, &hash, 1, &present);
+            bloom_query(&bloom, data, &hash, 1, &present);
             CHECK(present == 0);
             data[bit / 8] = 0xff;
         }
@@ -239,10 +286,6 @@ TEST_EACH_VARIANT(part_of_a_filter_is_addressed_by_its_first_page, bloom_variant
         }
         bloom_insert(&bloom, part, first, here, n);
         CHECK(memcmp(part, whole + first * BLOOM_PAGE, n_pages * BLOOM_PAGE) == 0);
-        uint64_t present[10] = {0};
-        bloom_query(&bloom, part, first, here, n, present);
-        for (uint64_t i = 0; i < n; i++)
-            CHECK(present[i / 64] >> i % 64 & 1);
         free(whole);
         free(part);
     }
@@ -286,7 +329,7 @@ TEST_EACH_VARIANT(no_false_negatives, bloom_variants)
         uint8_t *data = filter_new(&bloom);
         uint64_t *hash = some_hashes(N), present[N / 64 + 1] = {0}, missing = 0;
         bloom_insert(&bloom, data, 0, hash, N);
-        bloom_query(&bloom, data, 0, hash, N, present);
+        bloom_query(&bloom, data, hash, N, present);
         for (size_t i = 0; i < N; i++)
             missing += !(present[i / 64] >> i % 64 & 1);
         CHECK(missing == 0);
@@ -350,7 +393,7 @@ TEST(folding_past_a_divisor_loses_no_key)
         uint8_t *folded = filter_new(&to);
         fold(&from, data, &to, 0, to.pages, folded);
         uint64_t present[20000 / 64 + 1] = {0}, missing = 0;
-        bloom_query(&to, folded, 0, hash, 20000, present);
+        bloom_query(&to, folded, hash, 20000, present);
         for (size_t i = 0; i < 20000; i++)
             missing += !(present[i / 64] >> i % 64 & 1);
         CHECK(missing == 0);
@@ -517,7 +560,7 @@ static uint64_t count_hits(const struct bloom *bloom, const uint8_t *data, uint6
         uint64_t present[LAYER_BATCH / 64] = {0};
         for (size_t i = 0; i < LAYER_BATCH; i++)
             hash[i] = draw();
-        bloom_query(bloom, data, 0, hash, LAYER_BATCH, present);
+        bloom_query(bloom, data, hash, LAYER_BATCH, present);
         for (size_t w = 0; w < LAYER_BATCH / 64; w++)
             hits += (unsigned)__builtin_popcountll(present[w]);
     }
@@ -706,6 +749,7 @@ int main(int argc, char **argv)
     RUN(all_that_this_cpu_has_is_listed);
     RUN(insert_sets_the_bits_of_the_definition);
     RUN(query_answers_as_the_definition);
+    RUN(layers_answer_as_each_of_them);
     RUN(query_looks_at_every_probe);
     RUN(part_of_a_filter_is_addressed_by_its_first_page);
     RUN(test_insert_answers_in_order);

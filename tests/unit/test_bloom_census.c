@@ -169,7 +169,7 @@ TEST(fpr_is_what_queries_meet)
             uint64_t hash[LAYER_BATCH], present[LAYER_BATCH / 64] = {0};
             for (unsigned j = 0; j < LAYER_BATCH; j++)
                 hash[j] = draw();
-            bloom_query(bloom, data, 0, hash, LAYER_BATCH, present);
+            bloom_query(bloom, data, hash, LAYER_BATCH, present);
             for (unsigned j = 0; j < LAYER_BATCH / 64; j++)
                 hits += __builtin_popcountll(present[j]);
         }

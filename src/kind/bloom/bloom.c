@@ -78,7 +78,7 @@ INLINE bool set_plain(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigne
 #include "kind/bloom/body.h"
 
 static const struct bloom_variant plain = {
-    {"plain", NULL}, query_plain, insert_plain, test_insert_plain};
+    {"plain", NULL}, test_first_plain, test_both_plain, insert_plain, test_insert_plain};
 
 struct variants bloom_variants = {{
 #ifdef CPU_X86
@@ -91,13 +91,6 @@ struct variants bloom_variants = {{
                                       &plain.variant,
                                   },
                                   NULL};
-
-void bloom_query(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                 const uint64_t *hash, size_t n, uint64_t *present)
-{
-    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
-    v->query(bloom, data, first_page, hash, n, present);
-}
 
 void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                   const uint64_t *hash, size_t n)
@@ -146,11 +139,59 @@ static bool check(const struct layer *layer, struct err *err)
     return true;
 }
 
+/* Step s of a query: 64 keys after others in a layer, then those that are left in the next. */
+static struct bloom_step query_step(const struct layer *const *layer, const uint8_t *const *data,
+                                    const uint64_t *hash, size_t n, uint64_t *present, size_t s)
+{
+    const size_t words = (n + 63) / 64, word = s % words, left = n - word * 64;
+    const uint64_t keys = left < 64 ? ((uint64_t)1 << left) - 1 : UINT64_MAX;
+    return (struct bloom_step){.bloom = bloom_of(layer[s / words]),
+                               .data = data[s / words],
+                               .hash = hash + word * 64,
+                               .keys = keys & ~present[word],
+                               .present = present + word};
+}
+
+/* Takes the keys of a step as found, if they are in their second lines, too. */
+static void end_step(const struct bloom_variant *v, struct bloom_step *step)
+{
+    if (step->keys != 0)
+        *step->present |= step->bloom.lines == 2 ? v->test_both(*step) : step->keys;
+    step->keys = 0;
+}
+
+/* While a step tests lines, those of the next are fetched. With two lines, hardly any absent key
+ * has all its bits in the first: the second is fetched for those that do, and tested a step later.
+ */
+static void query_layers(const struct layer *const *layer, const uint8_t *const *data,
+                         unsigned n_layers, struct hashes keys, size_t n, uint64_t *present)
+{
+    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
+    const size_t steps = (n + 63) / 64 * n_layers;
+    const uint8_t *line[2][64];
+    struct bloom_step now = {0}, next = {0}, before = {0};
+    for (size_t s = 0; s <= steps; s++) {
+        now = next;
+        next = (struct bloom_step){0};
+        if (s < steps)
+            next = query_step(layer, data, keys.lane0, n, present, s);
+        next.line = line[s % 2];
+        if (before.present == now.present) /* few keys: no other step came between */
+            end_step(v, &before);
+        if (now.present != NULL)
+            now.keys &= ~*now.present;
+        now.keys = v->test_first(now, next);
+        end_step(v, &before);
+        bloom_fetch_second(&now);
+        before = now;
+    }
+    end_step(v, &before);
+}
+
 static void query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *present)
 {
-    struct bloom bloom = bloom_of(layer);
-    bloom_query(&bloom, data, 0, keys.lane0, n, present);
+    query_layers(&layer, &data, 1, keys, n, present);
 }
 
 static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
@@ -304,6 +345,7 @@ const struct kind kind_bloom = {
     .uniting = &uniting,
     .check = check,
     .query = query,
+    .query_layers = query_layers,
     .add = add,
     .page = find_pages,
     .census = table_census,

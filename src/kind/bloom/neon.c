@@ -85,6 +85,6 @@ INLINE bool set_line_neon(uint8_t *line, bits_neon bits)
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_neon = {
-    {"neon", cpu_has_neon}, query_neon, insert_neon, test_insert_neon};
+    {"neon", cpu_has_neon}, test_first_neon, test_both_neon, insert_neon, test_insert_neon};
 
 #endif

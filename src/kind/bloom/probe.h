@@ -88,12 +88,34 @@ AHEAD_INLINE void bloom_prefetch_ahead(const struct bloom *bloom, const uint8_t 
         bloom_prefetch(bloom, data, first_page, hash[i + BLOOM_AHEAD], lines);
 }
 
-/* Call for the second lines of the keys whose bits are set, of up to 64. */
-AHEAD_INLINE void bloom_prefetch_second(const struct bloom *bloom, const uint8_t *data,
-                                        uint64_t first_page, const uint64_t *hash, uint64_t bits)
+/* A step of a query: a layer is asked for those of 64 keys whose bits are set. */
+struct bloom_step {
+    struct bloom bloom;
+    const uint8_t *data, **line; /* the layer; the keys' first lines, fetched in the step before */
+    const uint64_t *hash;
+    uint64_t keys, *present; /* to be asked; those that were found in this or an earlier step */
+};
+
+AHEAD_INLINE void bloom_fetch_first(const struct bloom_step *step, unsigned i)
 {
-    for (; bits != 0; bits &= bits - 1)
-        ahead_fetch(data + bloom_place(bloom, first_page, hash[__builtin_ctzll(bits)], 2).b);
+    step->line[i] = step->data + bloom_place(&step->bloom, 0, step->hash[i], 1).a;
+    ahead_fetch(step->line[i]);
+}
+
+/* The same for the first key that is to be asked, which is then taken out. */
+AHEAD_INLINE void bloom_fetch_next(struct bloom_step *step)
+{
+    bloom_fetch_first(step, (unsigned)__builtin_ctzll(step->keys));
+    step->keys &= step->keys - 1;
+}
+
+/* Fetches the second lines of all keys. */
+AHEAD_INLINE void bloom_fetch_second(const struct bloom_step *step)
+{
+    if (step->bloom.lines == 2)
+        for (uint64_t keys = step->keys; keys != 0; keys &= keys - 1)
+            ahead_fetch(step->data +
+                        bloom_place(&step->bloom, 0, step->hash[__builtin_ctzll(keys)], 2).b);
 }
 
 static inline uint64_t bloom_word(uint64_t hash, unsigned t)
@@ -137,14 +159,13 @@ BLOOM_INLINE unsigned bloom_probes(unsigned t, unsigned k)
     }
 
 /* The loops over keys of one instruction set, as in bloom.h. insert ignores present. */
-typedef void bloom_query_fn(const struct bloom *bloom, const uint8_t *data, uint64_t first_page,
-                            const uint64_t *hash, size_t n, uint64_t *present);
 typedef void bloom_insert_fn(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                              const uint64_t *hash, size_t n, uint64_t *present);
 
 struct bloom_variant {
     struct variant variant;
-    bloom_query_fn *query;
+    uint64_t (*test_first)(struct bloom_step now, struct bloom_step next);
+    uint64_t (*test_both)(struct bloom_step now);
     bloom_insert_fn *insert, *test_insert;
 };
 

@@ -89,7 +89,7 @@ TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, bits_avx2 bits)
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_avx2 = {
-    {"avx2", cpu_has_avx2}, query_avx2, insert_avx2, test_insert_avx2};
+    {"avx2", cpu_has_avx2}, test_first_avx2, test_both_avx2, insert_avx2, test_insert_avx2};
 
 /*
  * AVX-512 with VBMI: handles all probes at a time, each in a byte. The line is one register of 64
@@ -149,7 +149,10 @@ typedef __m512i bits_avx512;
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
-const struct bloom_variant bloom_avx512 = {
-    {"avx512", cpu_has_avx512_bits}, query_avx512, insert_avx512, test_insert_avx512};
+const struct bloom_variant bloom_avx512 = {{"avx512", cpu_has_avx512_bits},
+                                           test_first_avx512,
+                                           test_both_avx512,
+                                           insert_avx512,
+                                           test_insert_avx512};
 
 #endif
