@@ -84,8 +84,8 @@ bool change_check(const char *name, struct err *err)
                     "--counted' makes",
                     name);
     return fail(err,
-                "'%s' does not keep its keys apart, so none can be removed without others; "
-                "'seen create --counted' makes filters from which keys can be removed",
+                "'%s' is not a counted set: its keys share bits, so none can be removed without "
+                "others; 'seen create --counted' makes sets from which keys can be removed",
                 name);
 }
 

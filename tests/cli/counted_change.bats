@@ -380,9 +380,9 @@ counts()
     seen create f.seen -k a
     seen create --compact c.seen -k a
     seen create --counted -n 2000 n.seen -k a
-    why='does not keep its keys apart, so none can be removed without others'
+    why='is not a counted set: its keys share bits, so none can be removed without others'
     for f in f c; do
-        refuses "seen: '$f.seen' $why; 'seen create --counted' makes filters from which keys can be removed" \
+        refuses "seen: '$f.seen' $why; 'seen create --counted' makes sets from which keys can be removed" \
             seen remove $f.seen -k a
     done
     uri=redis://127.0.0.1:1/x
