@@ -14,8 +14,8 @@ static bool check_filter(const struct filter *f, struct err *err)
 {
     const struct header *h = &f->header;
     if (h->n_layers != 1)
-        return fail(err, "'%s' has %u layers; only filters of one layer can be compared", f->path,
-                    h->n_layers);
+        return fail(err, "'%s' cannot be compared: it has %u layers; make it again from its keys",
+                    f->path, h->n_layers);
     if ((h->compat & COMPAT_INTERSECTED) != 0)
         return fail(err,
                     "'%s' is an intersection, whose bits do not tell how many keys two filters "
