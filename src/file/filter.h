@@ -149,7 +149,7 @@ void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->hea
 /* The bytes of a page of a layer, and their number. */
 const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
 
-/* A damaged page, its offset in the file, and a predicate: "does not match its checksum". */
+/* A damaged page, its offset in the file, and why: "does not match its checksum", say. */
 typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
                            const char *why);
 

@@ -119,8 +119,8 @@ static void sum_keys(const struct header *h, const struct census *layer, struct 
     set_n(all, apart || in_use == 1 ? n : NAN, low, high);
 }
 
-/* Keys that are left after others were taken share fingerprints more often than their number tells
- * (combine.c), so it gives a lower bound. */
+/* The keys of a difference share fingerprints more often than random keys do (combine.c), so the
+ * estimate for random keys is only a lower bound. */
 static void bound_difference(const struct header *h, struct census *all)
 {
     if ((h->compat & COMPAT_SUBTRACTED) == 0)

@@ -119,10 +119,9 @@ bool classic_write_bitmap(const struct layout_filter *filter, const uint8_t *con
                           const struct layout_sink *sink, struct err *err);
 uint64_t classic_bitmap_len(const struct layout_filter *filter);
 
-/* Does the number of bits that a user has given for a bitmap agree with its `set` bits that are
- * set, all among the first `end`? Fails if that is less probable than 1e-9 for bits at random
- * places. For layouts whose positions are even, which those of php are not. The error is a clause.
- */
+/* Can a bitmap of m bits, a number that the user gave, have `set` bits set, all among its first
+ * `end`? Fails if that is less probable than 1e-9 for bits at random places. Only for layouts whose
+ * positions are uniform; those of php are not. The error is a clause. */
 bool classic_check_size(uint64_t m, uint64_t set, uint64_t end, struct err *err);
 
 /* Are all bits of `bits` from bit m on zero? If not, the error names the first that is set. */

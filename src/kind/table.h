@@ -22,8 +22,8 @@ enum { TABLE_SUMS = 515 };
 struct table {
     size_t unit; /* bytes that fold into one another; a multiple of 8 that divides LAYER_PAGE */
 
-    /* Bytes of bits, whole units. Other bytes may follow; a union has those of its first part.
-     * NULL: all of the layer's data is bits. */
+    /* The number of bytes that hold bits, whole units. Other bytes may follow them, and a union
+     * copies those of its first part. NULL: all of the layer's data is bits. */
     uint64_t (*len)(const struct layer *layer);
 
     /* Can the bits of two layers of this kind be or-ed, if necessary after folding? */

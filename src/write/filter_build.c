@@ -78,8 +78,8 @@ static const struct layer *newest(const struct filter_build *b)
     return &b->header.layers[chain_newest(&b->header)];
 }
 
-/* Limits the memory to half of what there is: the rest is for other programs. With a fixed size, to
- * that of the filter and SIZED_MEMORY. */
+/* Limits the memory to half of what ram_limit allows: the rest is for other programs. A filter of a
+ * fixed size needs only its own bytes and SIZED_MEMORY. */
 static bool limit_memory(struct filter_build *b, struct err *err)
 {
     uint64_t most = ram_limit() / 2, least = filter_build_min_memory(b->design);
