@@ -581,14 +581,14 @@ struct cluster *cluster_open(const struct uri *address, const struct cluster_opt
     cl->nodes = calloc(MAX_NODES, sizeof *cl->nodes); /* most of it is never touched */
     cl->conns = malloc(MAX_NODES * sizeof(struct conn *));
     cl->polls = malloc(MAX_NODES * sizeof *cl->polls);
-    bool ok = (cl->nodes != NULL && cl->conns != NULL && cl->polls != NULL) ||
-              fail_errno(err, "cannot connect to a server");
-    if (ok) {
-        cl->nodes[0].address = (struct conn_address){address->host, address->port, address->socket};
-        cl->n_nodes = 1;
-        ok = connect_node(cl, &cl->nodes[0], err) && ask_map(cl, &cl->nodes[0], &is_map, err);
+    if (cl->nodes == NULL || cl->conns == NULL || cl->polls == NULL) {
+        fail_errno(err, "cannot connect to a server");
+        cluster_close(cl);
+        return NULL;
     }
-    if (ok)
+    cl->n_nodes = 1;
+    cl->nodes[0].address = (struct conn_address){address->host, address->port, address->socket};
+    if (connect_node(cl, &cl->nodes[0], err) && ask_map(cl, &cl->nodes[0], &is_map, err))
         return cl;
     cluster_close(cl);
     return NULL;
@@ -598,9 +598,10 @@ void cluster_close(struct cluster *cl)
 {
     if (cl == NULL)
         return;
-    forget_nodes(cl);
-    if (cl->n_nodes > 0)
+    if (cl->nodes != NULL) {
+        forget_nodes(cl);
         disconnect(&cl->nodes[0]);
+    }
     reply_free(&cl->replies);
     reply_free(&cl->map_replies);
     free(cl->nodes);

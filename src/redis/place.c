@@ -164,19 +164,19 @@ static bool name_shards(struct redis *r, struct err *err)
                            "one slot");
     r->shard = calloc(r->n_shards, sizeof *r->shard);
     r->replies = calloc(REDIS_COMMANDS + REDIS_EACH * (size_t)r->n_shards, sizeof *r->replies);
-    bool ok = r->shard != NULL && r->replies != NULL;
-    for (unsigned i = 0; ok && i < r->n_shards; i++) {
+    if (r->shard == NULL || r->replies == NULL)
+        return fail(err, "out of memory");
+    for (unsigned i = 0; i < r->n_shards; i++) {
         struct redis_key *key = &r->shard[i].bits;
         key->name = malloc(uri->key_len + SHARD_SUFFIX);
-        ok = key->name != NULL;
-        if (!ok)
-            break;
+        if (key->name == NULL)
+            return fail(err, "out of memory");
         memcpy(key->name, uri->key, uri->key_len);
         key->len = uri->key_len;
         if (r->n_shards > 1)
             key->len += (size_t)snprintf(key->name + key->len, SHARD_SUFFIX, ":{%u}", i);
     }
-    return ok || fail(err, "out of memory");
+    return true;
 }
 
 static unsigned shard_of(const struct redis *r, struct hashes keys, size_t i)

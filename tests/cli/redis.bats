@@ -392,7 +392,7 @@ has lost them"
             [ $status = 2 ]
             [ "$(<err)" = "seen: $reason" ]
             # Adding notices it at the end.
-            cmp <(head -n 1000 out) <(seq 1000)
+            alike <(head -n 1000 out) <(seq 1000)
             [ $command = dedup ] || cmp out <(seq 1000)
         done
     done
