@@ -4,7 +4,6 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
@@ -17,7 +16,6 @@
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "file/chain.h"
-#include "file/format.h"
 #include "file/header.h"
 
 /* What is printed. Of several options that say so, the last one here counts. */

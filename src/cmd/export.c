@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* seen export: writes a filter in the format of another program, to files or to an address. */
-#include <string.h>
-
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"

@@ -274,8 +274,11 @@ static bool merge_counted(struct merge *m)
     struct err err;
     const struct layer **layer = calloc(m->make.n_in, sizeof *layer);
     const uint8_t **data = calloc(m->make.n_in, sizeof *data);
-    bool ok = (layer != NULL && data != NULL) || fail(&err, "out of memory");
-    ok = ok && write_counted(m, layer, data, &err) ? commit_counted(m) : say_failure(&err);
+    bool ok = false;
+    if (layer == NULL || data == NULL)
+        say_error("out of memory");
+    else
+        ok = write_counted(m, layer, data, &err) ? commit_counted(m) : say_failure(&err);
     free(layer);
     free(data);
     return ok;

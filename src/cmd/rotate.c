@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* seen rotate: a filter with generations forgets the oldest. */
-#include <stdio.h>
-
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/say.h"
