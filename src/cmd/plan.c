@@ -39,7 +39,7 @@ static bool check_layouts(const struct plan_layouts *plan, struct err *err)
     return plan->spec == NULL || solve_layout(plan, plan->spec, &filter, err);
 }
 
-/* Is that the FPR of independent positions? What is added for others is estimated. */
+/* Is that the FPR of independent positions? If not, it contains an estimate. */
 static bool is_formula(const struct shape *shape, double n, double fpr)
 {
     return shape->m == 0 ||
