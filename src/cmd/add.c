@@ -67,8 +67,8 @@ static bool check_counting_options(const struct add *a, struct err *err)
                                   path, counts);
 }
 
-/* Could the filter not be opened for writing because it is a counted set? If it cannot be read, *err
- * says why. */
+/* Could the filter not be opened for writing because it is a counted set? If it cannot be read,
+ * *err says why. */
 static bool is_counted_set(const char *path, struct err *err)
 {
     bool suits = false;
