@@ -305,8 +305,8 @@ bool sources_query(struct sources *s, const struct batch *b, struct sources_answ
 
 enum { CASE_BATCHES = 8, CASE_KEYS = 16, FEWEST_DIGITS = 32, MOST_DIGITS = 128 };
 
-/* Copies a digest in hexadecimal digits, but with its capitals as small letters, or the other way
- * round. False: it is none, or has letters of both cases or none. */
+/* Copies a digest in hexadecimal digits, with its letters in the other case. False: it is not a
+ * digest, or has letters of both cases, or none. */
 static bool swap_case(const char *key, size_t len, char *to, bool *capitals)
 {
     bool upper = false, lower = false;

@@ -95,8 +95,8 @@ bool sources_leave(struct sources *s, bool ok, struct err *err);
 bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,
                    struct err *err);
 
-/* Of the first batches that were queried: asks for digests in hexadecimal digits in capitals if
- * they came in small letters, and the other way round, for sources_warn_reading. */
+/* For sources_warn_reading: of the first batches, queries the digests in hexadecimal digits once
+ * more, with their letters in the other case. */
 void sources_try_other_case(struct sources *s, const struct batch *b);
 
 /* The current FPR of all filters together, without the list. Reads all their bits. */

@@ -77,7 +77,7 @@ static const char *encode_int64(const char *key, size_t len, char *out, size_t *
     return out;
 }
 
-/* Is the text of an integer as print would write it? False for 0, which is simply printed. */
+/* Is `key`, an integer, written as print writes it? False for 0 too, which is printed anew. */
 static bool is_plain_key(const char *key)
 {
     return (key[0] >= '1' && key[0] <= '9') || (key[0] == '-' && key[1] != '0');
