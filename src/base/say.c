@@ -54,13 +54,14 @@ static void hide_passwords(char *text)
     }
 }
 
-static void say(const char *prefix, const char *fmt, va_list ap)
-    __attribute__((format(printf, 2, 0)));
-
-static void say(const char *prefix, const char *fmt, va_list ap)
+void say(const char *prefix, const char *fmt, ...)
 {
     char raw[RAW], line[64 + VISIBLE_ROOM(RAW)];
-    if (vsnprintf(raw, sizeof raw, fmt, ap) < 0)
+    va_list ap;
+    va_start(ap, fmt);
+    int len = vsnprintf(raw, sizeof raw, fmt, ap);
+    va_end(ap);
+    if (len < 0)
         return;
     hide_passwords(raw);
     size_t n = (size_t)snprintf(line, 64, "seen: %s", prefix);
@@ -71,30 +72,6 @@ static void say(const char *prefix, const char *fmt, va_list ap)
      * anywhere. */
     ssize_t ignored = write(STDERR_FILENO, line, n);
     (void)ignored;
-}
-
-void say_error(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    say("", fmt, ap);
-    va_end(ap);
-}
-
-void say_warning(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    say("warning: ", fmt, ap);
-    va_end(ap);
-}
-
-void say_note(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    say("note: ", fmt, ap);
-    va_end(ap);
 }
 
 static int flush_errno; /* of the first failed flush */

@@ -11,9 +11,12 @@
 
 enum { EXIT_SELECTED = 0, EXIT_NONE = 1, EXIT_ERROR = 2 };
 
-void say_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void say_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* "warning: " */
-void say_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));    /* "note: " */
+/* Prints a message that begins with `prefix`, after "seen: ". */
+void say(const char *prefix, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define say_error(...)   say("", __VA_ARGS__)
+#define say_warning(...) say("warning: ", __VA_ARGS__)
+#define say_note(...)    say("note: ", __VA_ARGS__)
 
 /* Prints why something failed; returns false. */
 bool say_failure(const struct err *err);

@@ -123,7 +123,7 @@ static bool hint(struct tally *t, const struct chunk_tally *of_chunk)
         bool refused = (hints[i].sign & t->refused) != 0;
         if (refused && hints[i].sign == SIGN_COUNTS)
             return refuse_counted(t, of_chunk->digits);
-        (refused ? say_error : say_note)("records in '%s' %s", tally_where(t), hints[i].text);
+        say(refused ? "" : "note: ", "records in '%s' %s", tally_where(t), hints[i].text);
         if (refused)
             return false;
     }

@@ -3,57 +3,35 @@
 
 #include <stdint.h>
 
-/* In a magic number, '?' stands for any byte. */
-struct row {
-    const char *magic;
-    size_t len, at;
-    struct content is;
-};
-
-static const struct row contents[] = {
-    {"\x89seen\r", 6, 0, {"a filter", "'seen merge' unites filters, 'seen query' asks them"}},
-    {"\x1f\x8b\x08\0", 4, 0, {"gzip data", "gzip -dc FILE | seen ..."}},
-    {"\x1f\x8b\x08\x08", 4, 0, {"gzip data", "gzip -dc FILE | seen ..."}},
-    {"\xfd"
-     "7zXZ\0",
-     6,
-     0,
-     {"xz data", "xz -dc FILE | seen ..."}},
-    {"\x28\xb5\x2f\xfd", 4, 0, {"zstd data", "zstd -dc FILE | seen ..."}},
-    {"BZh?1AY&SY", 10, 0, {"bzip2 data", "bzip2 -dc FILE | seen ..."}},
-    {"\x04\x22\x4d\x18", 4, 0, {"lz4 data", "lz4 -dc FILE | seen ..."}},
-    {"LZIP\1", 5, 0, {"lzip data", "lzip -dc FILE | seen ..."}},
-    {"\x1f\x9d", 2, 0, {"data of compress", "gzip -dc FILE | seen ..."}},
-    {"PK\3\4", 4, 0, {"a zip archive", "unzip -p FILE | seen ..."}},
-    {"7z\xbc\xaf\x27\x1c", 6, 0, {"a 7-Zip archive", "7z x -so FILE | seen ..."}},
-    {"Rar!\x1a\x07", 6, 0, {"a RAR archive", "unrar p -inul FILE | seen ..."}},
-    {"ustar", 5, 257, {"a tar archive", "tar -xOf FILE | seen ..."}},
-    {"SQLite format 3",
-     16,
-     0,
-     {"an SQLite database", "sqlite3 FILE 'SELECT column FROM table' | seen ..."}},
-    {"PAR1\x15",
-     5,
-     0,
-     {"a Parquet file",
-      "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
-      "Bloom filters in such files"}},
-    {"%PDF-?.", 7, 0, {"a PDF document", "pdftotext FILE - | seen ..."}},
+static const struct content contents[] = {
+    {"\x89seen\r", 6, 0, "a filter", "'seen merge' unites filters, 'seen query' asks them"},
+    {"\x1f\x8b\x08\0", 4, 0, "gzip data", "gzip -dc FILE | seen ..."},
+    {"\x1f\x8b\x08\x08", 4, 0, "gzip data", "gzip -dc FILE | seen ..."},
+    {"\3757zXZ\0", 6, 0, "xz data", "xz -dc FILE | seen ..."},
+    {"\x28\xb5\x2f\xfd", 4, 0, "zstd data", "zstd -dc FILE | seen ..."},
+    {"BZh?1AY&SY", 10, 0, "bzip2 data", "bzip2 -dc FILE | seen ..."},
+    {"\x04\x22\x4d\x18", 4, 0, "lz4 data", "lz4 -dc FILE | seen ..."},
+    {"LZIP\1", 5, 0, "lzip data", "lzip -dc FILE | seen ..."},
+    {"\x1f\x9d", 2, 0, "data of compress", "gzip -dc FILE | seen ..."},
+    {"PK\3\4", 4, 0, "a zip archive", "unzip -p FILE | seen ..."},
+    {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7-Zip archive", "7z x -so FILE | seen ..."},
+    {"Rar!\x1a\x07", 6, 0, "a RAR archive", "unrar p -inul FILE | seen ..."},
+    {"ustar", 5, 257, "a tar archive", "tar -xOf FILE | seen ..."},
+    {"SQLite format 3", 16, 0, "an SQLite database",
+     "sqlite3 FILE 'SELECT column FROM table' | seen ..."},
+    {"PAR1\x15", 5, 0, "a Parquet file",
+     "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
+     "Bloom filters in such files"},
+    {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
 };
 
 /* Filters of other programs. */
-static const struct row filters[] = {
-    {"\xac\xed\0\5sr",
-     6,
-     0,
-     {"a serialized Java object",
-      "if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
-      "reads"}},
-    {"\2?\0\0\0\0\0\0?????\0\0\0",
-     16,
-     0,
-     {"a filter of poppy, version 2",
-      "'poppy create --version 1' makes what 'seen import --layout dcso' reads"}},
+static const struct content filters[] = {
+    {"\xac\xed\0\5sr", 6, 0, "a serialized Java object",
+     "if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
+     "reads"},
+    {"\2?\0\0\0\0\0\0?????\0\0\0", 16, 0, "a filter of poppy, version 2",
+     "'poppy create --version 1' makes what 'seen import --layout dcso' reads"},
 };
 
 static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
@@ -66,11 +44,12 @@ static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t l
     return true;
 }
 
-static const struct content *find_in(const struct row *row, size_t rows, const void *head, size_t n)
+static const struct content *find_in(const struct content *c, size_t n_known, const void *head,
+                                     size_t n)
 {
-    for (const struct row *end = row + rows; row < end; row++)
-        if (has_magic(head, n, row->magic, row->len, row->at))
-            return &row->is;
+    for (const struct content *end = c + n_known; c < end; c++)
+        if (has_magic(head, n, c->magic, c->len, c->at))
+            return c;
     return NULL;
 }
 

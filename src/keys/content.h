@@ -18,6 +18,8 @@
 enum { CONTENT_HEAD = 4096 };
 
 struct content {
+    const char *magic;  /* '?' stands for any byte */
+    size_t len, at;     /* of the magic number */
     const char *what;   /* "a tar archive" */
     const char *reader; /* the command that reads it, to follow a colon */
 };

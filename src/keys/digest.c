@@ -18,43 +18,26 @@ const char *digest_missing(void)
     return NULL;
 }
 
-static bool make_sha1(const char *key, size_t len, char *out)
-{
-    SHA1_CTX state;
-    SHA1Init(&state);
-    SHA1Update(&state, (const uint8_t *)key, len);
-    SHA1Final((uint8_t *)out, &state);
-    return true;
-}
+/* Defines a function that makes a digest, from libmd's prefix and context. */
+#define MAKE_DIGEST(name, prefix, context)                                                         \
+    static bool name(const char *key, size_t len, char *out)                                       \
+    {                                                                                              \
+        context state;                                                                             \
+        prefix##Init(&state);                                                                      \
+        prefix##Update(&state, (const uint8_t *)key, len);                                         \
+        prefix##Final((uint8_t *)out, &state);                                                     \
+        return true;                                                                               \
+    }
 
-static bool make_sha256(const char *key, size_t len, char *out)
-{
-    SHA2_CTX state;
-    SHA256Init(&state);
-    SHA256Update(&state, (const uint8_t *)key, len);
-    SHA256Final((uint8_t *)out, &state);
-    return true;
-}
-
-static bool make_md5(const char *key, size_t len, char *out)
-{
-    MD5_CTX state;
-    MD5Init(&state);
-    MD5Update(&state, (const uint8_t *)key, len);
-    MD5Final((uint8_t *)out, &state);
-    return true;
-}
+MAKE_DIGEST(make_sha1, SHA1, SHA1_CTX)
+MAKE_DIGEST(make_sha256, SHA256, SHA2_CTX)
+MAKE_DIGEST(make_md5, MD5, MD5_CTX)
+MAKE_DIGEST(make_md4, MD4, MD4_CTX)
 
 static bool make_ntlm(const char *key, size_t len, char *out)
 {
-    MD4_CTX state;
     size_t units_len;
-    if (utf16_encode(key, len, out, &units_len) == NULL)
-        return false;
-    MD4Init(&state);
-    MD4Update(&state, (const uint8_t *)out, units_len);
-    MD4Final((uint8_t *)out, &state);
-    return true;
+    return utf16_encode(key, len, out, &units_len) != NULL && make_md4(out, units_len, out);
 }
 
 #else

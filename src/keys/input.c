@@ -26,27 +26,14 @@
 #include "keys/source.h"
 #include "keys/stream.h"
 
-/*
- * ---- A regular file, read by all threads at once: chunk i holds the records that begin in its
- * range.
- *
- *     struct regular r;
- *     regular_begin(&r, &src, &st, &how)
- *     regular_header(&r, &src, records, &chunk, &err)            // optional
- *     for (uint64_t i = 0; i < r.n_chunks; i++)                  // any thread, any order
- *         regular_chunk(&r, &src, i, &chunk, &read_to, &err)
- */
+/* ---- A regular file, read by all threads at once: chunk i holds the records that begin in its
+ * range. */
 struct regular {
     off_t start;             /* chunk 0 begins here */
     off_t size;              /* when it was opened */
     struct timespec changed; /* time of the last change before it was opened */
     size_t range;            /* bytes in which the records of a chunk begin */
     uint64_t n_chunks;
-};
-
-struct regular_how {
-    bool gzip;         /* leave a file that may be no plain list of keys to stream.h */
-    bool large_chunks; /* use large chunks for files that are large enough */
 };
 
 enum {
@@ -79,22 +66,20 @@ static void count_chunks(struct regular *r)
     r->n_chunks = len / r->range + (len % r->range != 0);
 }
 
-/* False: not a file for this module. This includes files of size 0, as in /proc: their length is
- * only known after reading. */
+/* False: a file for stream.h; with `gzip`, one that may be no plain list of keys, too. This includes
+ * files of size 0, as in /proc: their length is only known after reading. */
 static bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
-                          const struct regular_how *how)
+                          bool gzip, bool large)
 {
     off_t start = S_ISREG(st->st_mode) ? lseek(src->fd, 0, SEEK_CUR) : -1;
     if (start < 0 || start >= st->st_size)
         return false;
     port_read_ahead(src->fd, start);
-    if (how->gzip && regular_needs_stream(src->fd, start, src->terminator))
+    if (gzip && regular_needs_stream(src->fd, start, src->terminator))
         return false;
-    uint64_t len = (uint64_t)(st->st_size - start);
     *r = (struct regular){.start = start, .size = st->st_size, .changed = st->port_changed};
     /* The chunk size must not depend on memory: it affects the contents of a filter that grows. */
-    bool large = len >= LARGE_CHUNK && how->large_chunks;
-    r->range = large ? LARGE_CHUNK : src->chunk_len;
+    r->range = large && st->st_size - start >= LARGE_CHUNK ? LARGE_CHUNK : src->chunk_len;
     count_chunks(r);
     return true;
 }
@@ -112,42 +97,18 @@ static bool fail_cut(const struct source *src, struct err *err)
     return fail(err, "cannot read '%s': it became shorter", src->name);
 }
 
-/* Reads the first `records` records of the file, or all if there are fewer. Chunk 0 begins after
- * them. */
-static bool regular_header(struct regular *r, const struct source *src, uint64_t records,
-                           struct chunk *chunk, struct err *err)
+/* Chunk 0 begins after the first `len` bytes. With at_eof, nothing follows them. */
+static bool regular_skip(struct regular *r, const struct source *src, size_t len, bool at_eof,
+                         struct err *err)
 {
-    size_t len = 0, end = 0;
-    bool at_eof = false;
-    if (!chunk_fit(chunk, src->chunk_len + CHUNK_OVERLAP))
-        return source_fail_memory(src, err);
-    while (chunk->header < records && !at_eof) {
-        if (len == chunk->buffer_len && !chunk_grow(chunk))
-            return source_fail_memory(src, err);
-        size_t want = chunk->buffer_len - len, got;
-        if (!disk_read(src->fd, chunk->buffer + len, want, (uint64_t)r->start + len, &got))
-            return source_fail_read(src, err);
-        chunk->filled = len + got;
-        end = chunk_find_header(chunk, len, len + got, src->terminator, records, end);
-        len += got;
-        at_eof = got < want;
-    }
-    if (at_eof && is_cut(r, src->fd, r->start + (off_t)len))
-        return fail_cut(src, err);
-    if (chunk->header < records && end < len) { /* the last record lacks its terminator */
-        chunk->header++;
-        end = len;
-    }
-    chunk_set(chunk, 0, end);
-    source_count(src, end);
-    r->start += (off_t)end;
+    r->start += (off_t)len;
     count_chunks(r);
-    return true;
+    return !at_eof || !is_cut(r, src->fd, r->start) || fail_cut(src, err);
 }
 
-/* The byte before the chunk's range tells whether a record begins at its first byte. The last
- * record of the chunk ends with the first terminator from the last byte of the range on. */
-/* Reads chunk i, up to byte *read_to of the file. */
+/* Reads chunk i, up to byte *read_to of the file. The byte before the chunk's range tells whether a
+ * record begins at its first byte. The last record of the chunk ends with the first terminator from
+ * the last byte of the range on. */
 static bool regular_chunk(const struct regular *r, const struct source *src, uint64_t i,
                           struct chunk *chunk, off_t *read_to, struct err *err)
 {
@@ -309,17 +270,16 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
 {
     const struct input_spec *spec = &in->spec;
     const struct source *src = &f->source;
-    const struct regular_how how = {.gzip = spec->gzip, .large_chunks = in->large_chunks};
     struct stat st;
     if (fstat(src->fd, &st) != 0)
         return source_fail_read(src, err);
     if (!check(in, src, &st, err))
         return false;
-    f->is_regular = regular_begin(&f->regular, src, &st, &how);
+    f->is_regular = regular_begin(&f->regular, src, &st, spec->gzip, in->large_chunks);
     if (!f->is_regular)
         return stream_begin(&f->stream, src, &st, may_be_no_list(spec, src->fd, &st), err);
     f->read_to = f->regular.start;
-    return true;
+    return stream_begin(&f->stream, src, &st, false, err); /* for the header */
 }
 
 static void file_release(const struct input *in, struct file *f)
@@ -437,13 +397,21 @@ static enum input_got read_regular(const struct input *in, const struct claim *c
     return report ? INPUT_FAILED : INPUT_CHUNK_READ;
 }
 
+/* A regular file is read as a stream up to the end of its header. */
 static bool read_file_header(struct input *in, struct file *f, struct chunk *chunk, struct err *err)
 {
-    uint64_t records = in->spec.header;
-    if (!f->is_regular)
-        return stream_header(&f->stream, &f->source, records, chunk, err);
-    if (!regular_header(&f->regular, &f->source, records, chunk, err))
+    struct stream *s = &f->stream;
+    if (!stream_header(s, &f->source, in->spec.header, chunk, err))
         return false;
+    if (!f->is_regular)
+        return true;
+    if (s->end == SOURCE_BROKEN) {
+        *err = s->why;
+        return false;
+    }
+    if (!regular_skip(&f->regular, &f->source, chunk->len, s->end == SOURCE_ENDED, err))
+        return false;
+    *f->source.done -= stream_unread(s); /* they are read again */
     f->read_to = f->regular.start;
     chunk->more_ready = !in->spec.prompt || f->regular.n_chunks > 0;
     return true;

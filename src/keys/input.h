@@ -11,7 +11,7 @@
  * than L makes its chunk longer; the chunks after it are empty or left out. All threads read a
  * regular file at once, up to the chunk in which the file ended when it was opened. One thread at a
  * time reads a stream. If chunk_len is not given, regular files of 512 KiB and more come in chunks
- * of 512 KiB; they are mapped unless `keep` or `secret` is set.
+ * of 512 KiB.
  *
  * With `header`, the first records of each file come in a chunk of their own, of any length. The
  * bytes of the file are then counted from the end of the header.
@@ -46,7 +46,7 @@ struct input_spec {
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     uint64_t header;    /* records of a file's header */
     bool hint_k;        /* messages may suggest -k: see input_fail_open */
-    bool secret;        /* bytes read are overwritten after use, and nothing is mapped */
+    bool secret;        /* bytes read are overwritten after use */
     bool prints;        /* refuse the file that standard output goes to */
     dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
     ino_t forbid_ino;

@@ -228,6 +228,11 @@ bool stream_begin(struct stream *s, const struct source *src, const struct stat 
     return ok || source_fail_memory(src, err);
 }
 
+size_t stream_unread(const struct stream *s)
+{
+    return s->ahead_len - s->ahead_at;
+}
+
 void stream_end(struct stream *s)
 {
     gzip_end(&s->gzip);

@@ -49,6 +49,9 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
 /* Fills the chunk; chunk->len is 0 at the end of the stream. False: out of memory. */
 bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk, struct err *err);
 
+/* The bytes that were read from the source, and are in no chunk yet. */
+size_t stream_unread(const struct stream *s);
+
 void stream_end(struct stream *s);
 
 #endif

@@ -562,8 +562,8 @@ TEST(one_record_may_be_longer_than_many_chunks)
     free(gz.data);
 }
 
-/* Large files are mapped, in pieces of 512 KiB; with a terminator at every place around a piece's
- * end, a file's end there too, records that reach far beyond it, and a start within a page. */
+/* Large files come in pieces of 512 KiB; with a terminator at every place around a piece's end, a
+ * file's end there too, records that reach far beyond it, and a start within a page. */
 TEST(large_files_give_the_same_chunks)
 {
     enum { PIECE = 512 << 10 };
@@ -572,7 +572,7 @@ TEST(large_files_give_the_same_chunks)
         struct text t = random_records(len, '\n');
         memset(t.data + PIECE - 3, 'x', 8);
         t.data[PIECE - 3 + round % 8] = '\n';
-        if (round == 6) /* more than is mapped behind a piece's end */
+        if (round == 6) /* more than is read behind a piece's end */
             memset(t.data + PIECE - 100, 'x', 3000);
         if (round == 7) /* a piece in which no record begins */
             memset(t.data + 10, 'x', 2 * PIECE);
