@@ -136,8 +136,7 @@ static char short_escape(unsigned char c)
     }
 }
 
-/* Are these eight bytes ASCII, above 31, and neither quotes nor backslashes? Any other byte sets
- * its high bit. */
+/* Are all eight bytes ASCII from 32 on, without quotes and backslashes? Others get a high bit. */
 static bool stand_for_themselves(const char *s)
 {
     uint64_t c = get_le64(s);
@@ -202,8 +201,7 @@ static char *put_surrogate(char *to, uint32_t unit)
     return to + 3;
 }
 
-/* The number of bytes before the first character above U+FFFF. The top four bits of its first byte
- * are set. */
+/* The number of bytes before the first character above U+FFFF, which begins with four set bits. */
 static size_t basic_len(const char *s, size_t len)
 {
     size_t i = 0;

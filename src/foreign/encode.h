@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The encodings of other programs' keys. To add one, write its function in encode.c, and add an
- * entry to the list there. */
+ * The encodings of other programs' keys. To add one, write its function and entry in encode.c. */
 #ifndef FOREIGN_ENCODE_H
 #define FOREIGN_ENCODE_H
 

@@ -129,8 +129,7 @@ static uint64_t variant_of(const struct layout_spec *spec)
     return layout_choice(spec, STRATEGY) == 0 ? MITZ_64 : MITZ_32;
 }
 
-/* As BloomFilter.create, optimalNumOfBits and optimalNumOfHashFunctions do: all in doubles, in
- * Java's order of evaluation. */
+/* BloomFilter.create, optimalNumOfBits, optimalNumOfHashFunctions: doubles, in Java's order. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {

@@ -13,8 +13,7 @@ bool layout_parse(const char *text, struct layout_spec *spec, struct err *err);
 /* The index of a parameter's choice; 0, the default, if not given. */
 unsigned layout_choice(const struct layout_spec *spec, unsigned param);
 
-/* Sets *out to the value of a numeric parameter; 0: not given. Fails if a given value is not from 1
- * to max. */
+/* Sets *out to the value of a numeric parameter, 1 to max; 0: not given. Fails for other values. */
 bool layout_number(const struct layout_spec *spec, unsigned param, uint64_t max, uint64_t *out,
                    struct err *err);
 

@@ -196,8 +196,7 @@ static void show_java(char *out, size_t room, double p)
         snprintf(out, room, "%c.%sE%d", digits[0], digits[1] != '\0' ? digits + 1 : "0", exponent);
 }
 
-/* The fields of the configuration. The last two are omitted if they are unknown: Redisson does not
- * need them. */
+/* The fields of the configuration. Redisson does not need the last two: omitted if unknown. */
 static void facts(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx)
 {

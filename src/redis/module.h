@@ -25,8 +25,7 @@
 /* Opens the filter. */
 bool module_open(struct redis *r, struct err *err);
 
-/* Makes the filter that `filter` describes (from layout->design), by BF.RESERVE. An existing filter
- * stays. */
+/* Makes the filter that `filter` describes (layout->design), by BF.RESERVE, unless it exists. */
 bool module_create(struct redis *r, const struct layout_filter *filter, struct err *err);
 
 /* Reads the header of the filter. *there: the key exists; if it does not, *filter is not set. The
