@@ -75,7 +75,7 @@ static const struct opt size_opts[] = {
      "NAME[:PARAM=VALUE,...], see seen-layouts(7)",
      OWN, .not_with = " secret compact size grow generations foldable like",
      .why = "makes what the other program would"},
-    {0, "fixed", NULL, "do not grow: more keys raise the rate, up to 10 times; --size implies it",
+    {0, "fixed", NULL, "do not grow: keys added beyond N raise the rate; --size implies it",
      FLAG(struct create, fixed), .not_with = " grow compact counted layout generations like"},
     {0, "grow", NULL, "add a layer whenever the filter is full (the default)",
      FLAG(struct create, grow), .not_with = " compact size like"},
