@@ -208,8 +208,7 @@ void redis_write_config(struct redis *r, const struct layout_filter *filter,
 bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, struct err *err);
 
 /* A bitmap and its configuration are one filter with one life. The first key would make a bitmap
- * that lives for ever. So where a bitmap is missing, and its configuration expires, makes it first.
- */
+ * that lives for ever. So makes a missing bitmap first if its configuration expires. */
 bool live_share_life(struct redis *r, struct err *err);
 
 /* Adds some of the keys [*done, n), as store_add. */
