@@ -26,4 +26,13 @@ static inline unsigned bits_count(const uint64_t *bits, size_t n)
     return count;
 }
 
+/* The next of a row of random bits: SplitMix64 (Steele, Lea and Flood, 2014). */
+static inline uint64_t bits_draw(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
 #endif

@@ -118,7 +118,7 @@ static void add_kind(struct report *r, const struct plan *plan, const struct kin
     if (!plan_kind(plan, kind, &own))
         return;
     const double n = (double)plan->n;
-    const uint64_t len = plan_file_len(&own);
+    const uint64_t len = format_file_len(&own.layer);
     kind->sizing->cost(&own.layer, plan->n, len, &cost);
     report_item(r);
     report_string(r, "kind", "kind", EXACT, kind->name);

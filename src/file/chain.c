@@ -165,11 +165,8 @@ static uint64_t keys_of(const struct header *h)
 /* The length of a file with one layer for n keys; 0: there is none. */
 static uint64_t len_of(const struct kind *kind, uint64_t n, double p)
 {
-    struct header h = {.n_layers = 1, .layers[0].kind = kind};
-    if (!kind->sizing->size(n, p, &h.layers[0]))
-        return 0;
-    format_place(&h);
-    return h.file_len;
+    struct layer layer = {.kind = kind};
+    return kind->sizing->size(n, p, &layer) ? format_file_len(&layer) : 0;
 }
 
 /* The least part of n keys for which the next layer must have room. */

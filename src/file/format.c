@@ -532,6 +532,13 @@ void format_place_last(struct header *h)
     place_from(h, h->n_layers - 1, h->file_len);
 }
 
+uint64_t format_file_len(const struct layer *layer)
+{
+    struct header h = {.n_layers = 1, .layers = {*layer}};
+    format_place(&h);
+    return h.file_len;
+}
+
 uint64_t format_now(void)
 {
     time_t now = time(NULL);

@@ -186,6 +186,9 @@ void format_place(struct header *h);
 /* Places only the last layer, which is new, after the file's end. */
 void format_place_last(struct header *h);
 
+/* The length of a file with this layer alone. */
+uint64_t format_file_len(const struct layer *layer);
+
 /* The seed of the checksums of a layer's pages (layer_page_sum). */
 uint64_t format_layer_seed(const struct header *h, const struct layer *layer);
 

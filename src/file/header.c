@@ -34,18 +34,6 @@ static double hash_floor(const struct plan *plan)
     return (double)plan->n * 0x1p-64 / plan->kind->sizing->hash_share;
 }
 
-static uint64_t file_len_of(const struct layer *layer)
-{
-    struct header header = {.n_layers = 1, .layers = {*layer}};
-    format_place(&header);
-    return header.file_len;
-}
-
-uint64_t plan_file_len(const struct plan *plan)
-{
-    return file_len_of(&plan->layer);
-}
-
 /* The most bytes of data, in whole pages, that a file of at most `size` bytes can hold; 0 if not
  * even one page fits. */
 static uint64_t data_within(const struct kind *kind, uint64_t size)
@@ -54,7 +42,7 @@ static uint64_t data_within(const struct kind *kind, uint64_t size)
     while (low < high) {
         uint64_t pages = high - (high - low) / 2;
         struct layer layer = {.kind = kind, .data_len = pages * LAYER_PAGE};
-        if (file_len_of(&layer) <= size)
+        if (format_file_len(&layer) <= size)
             low = pages;
         else
             high = pages - 1;
@@ -119,7 +107,7 @@ static bool too_small(const struct plan *plan, double fpr, struct err *err)
     num_show_bytes(size, plan->size);
     if (!plan->kind->sizing->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
-    num_show_least_bytes(need, least_size(plan->kind, file_len_of(&enough)));
+    num_show_least_bytes(need, least_size(plan->kind, format_file_len(&enough)));
     num_show_fpr(worst, WORST_FPR);
     if (fpr > 0)
         return fail(err, "%s is too small for %s keys: the FPR would be %s; for %s it takes %s",
@@ -133,11 +121,11 @@ static double search_fpr(const struct plan *plan, uint64_t size, double least)
 {
     double low = least, high = plan->kind->sizing->fpr_max;
     struct layer layer = {0};
-    if (!plan->kind->sizing->size(plan->n, high, &layer) || file_len_of(&layer) > size)
+    if (!plan->kind->sizing->size(plan->n, high, &layer) || format_file_len(&layer) > size)
         return 1;
     while (high / low > 1.0001) {
         double middle = sqrt(low * high);
-        if (plan->kind->sizing->size(plan->n, middle, &layer) && file_len_of(&layer) <= size)
+        if (plan->kind->sizing->size(plan->n, middle, &layer) && format_file_len(&layer) <= size)
             high = middle;
         else
             low = middle;
@@ -179,7 +167,7 @@ static bool solve_size(struct plan *plan, struct err *err)
     if (data_len == 0 && !length_varies(plan->kind)) {
         struct layer least = {.kind = plan->kind, .data_len = LAYER_PAGE};
         return fail(err, "a size of %llu bytes is too small: the smallest filter takes %llu",
-                    (unsigned long long)plan->size, (unsigned long long)file_len_of(&least));
+                    (unsigned long long)plan->size, (unsigned long long)format_file_len(&least));
     }
     return n_is_open ? solve_n(plan, data_len, err) : solve_fpr(plan, data_len, err);
 }
@@ -192,7 +180,7 @@ static bool too_many_wishes(const struct plan *wishes, struct err *err)
         return false;
     return fail(err, "a capacity, an FPR and a size cannot all be given: %s keys at %s take %s",
                 num_show_count(n, (double)plan.n), num_show_fpr(p, plan.p),
-                num_show_bytes(size, plan_file_len(&plan)));
+                num_show_bytes(size, format_file_len(&plan.layer)));
 }
 
 bool plan_solve(struct plan *plan, struct err *err)

@@ -26,7 +26,7 @@
  *
  *     struct plan plan = {.kind = kind_usual(), .n = n, .p = p, .size = size};    // 0: not given
  *     if (!plan_solve(&plan, &err)) ...
- *     ... plan.n, plan.p, plan.layer, plan_file_len(&plan) ... */
+ *     ... plan.n, plan.p, plan.layer, format_file_len(&plan.layer) ... */
 
 struct plan {
     const struct kind *kind;
@@ -44,9 +44,6 @@ bool plan_solve(struct plan *plan, struct err *err);
 
 /* The FPR of n keys (at least 1) if only their 64-bit hashes are stored: n / 2^64. */
 double plan_least_fpr(uint64_t n);
-
-/* Bytes of the whole file, including header and checksums. */
-uint64_t plan_file_len(const struct plan *plan);
 
 /* ---- Headers of new filters. */
 

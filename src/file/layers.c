@@ -176,15 +176,6 @@ double layers_design_fpr(const struct header *h)
     return fmax(h->fpr_design, layer->kind->fpr_at(layer, (double)layer->n_design));
 }
 
-/* SplitMix64 (Steele, Lea and Flood, 2014). */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 /* The part of random hashes that some layer has. All layers take their positions from the same
  * hashes, so those that one reports are more often reported by the others. Samples until there are
  * ENOUGH hits: a standard deviation of 0.5 %. 0: too few hits. */
@@ -196,7 +187,7 @@ static double sample_layers(struct layers l)
     for (; n < MOST && hits < ENOUGH; n += LAYER_BATCH) {
         for (unsigned lane = 0; lane < l.header->hash->lanes; lane++)
             for (unsigned i = 0; i < LAYER_BATCH; i++)
-                hash[lane][i] = draw(&state);
+                hash[lane][i] = bits_draw(&state);
         layers_query(l, LAYERS_ALL, (struct hashes){hash[0], LAYER_BATCH, NULL}, LAYER_BATCH,
                      present);
         hits += bits_count(present, LAYER_BATCH);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/bits.h"
 #include "base/parallel.h"
 #include "foreign/classic.h"
 
@@ -20,15 +21,6 @@ struct sample {
     _Atomic uint64_t hits;
 };
 
-/* SplitMix64 (Steele, Lea and Flood, 2014). */
-static uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-    z = (z ^ z >> 27) * 0x94d049bb133111eb;
-    return z ^ z >> 31;
-}
-
 static bool is_set(const struct sample *s, uint64_t value)
 {
     uint64_t position = modulo(value, s->by);
@@ -41,7 +33,7 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     uint64_t state = block * BLOCK * 0x9e3779b97f4a7c15, hits = 0;
     (void)worker;
     for (unsigned n = 0; n < BLOCK; n++) {
-        uint64_t h1 = draw(&state), h2 = draw(&state);
+        uint64_t h1 = bits_draw(&state), h2 = bits_draw(&state);
         unsigned i = 0;
         while (i < s->c.k && is_set(s, s->value(h1, h2, i)))
             i++;

@@ -327,7 +327,7 @@ static double len_for(uint64_t n, double p)
     struct err err;
     struct plan plan = {.kind = kind_usual(), .n = n, .p = p};
     MUST(plan_solve(&plan, &err));
-    return (double)plan_file_len(&plan);
+    return (double)format_file_len(&plan.layer);
 }
 
 TEST(a_layer_gets_a_part_of_the_rate_that_is_left)
