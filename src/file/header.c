@@ -98,22 +98,17 @@ static uint64_t least_size(const struct kind *kind, uint64_t len)
     return size;
 }
 
-/* `fpr` is the FPR that the file would have; 0: unknown. */
-static bool too_small(const struct plan *plan, double fpr, struct err *err)
+static bool too_small(const struct plan *plan, struct err *err)
 {
-    char n[NUM_TEXT], size[NUM_TEXT], p[NUM_TEXT], need[NUM_TEXT], worst[NUM_TEXT];
+    char n[NUM_TEXT], size[NUM_TEXT], need[NUM_TEXT], worst[NUM_TEXT];
     struct layer enough = {0};
     num_show_count(n, (double)plan->n);
     num_show_bytes(size, plan->size);
     if (!plan->kind->sizing->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
     num_show_least_bytes(need, least_size(plan->kind, format_file_len(&enough)));
-    num_show_fpr(worst, WORST_FPR);
-    if (fpr > 0)
-        return fail(err, "%s is too small for %s keys: the FPR would be %s; for %s it takes %s",
-                    size, n, num_show_fpr(p, fpr), worst, need);
-    return fail(err, "%s is too small for %s keys: for an FPR of %s it takes %s", size, n, worst,
-                need);
+    return fail(err, "%s is too small for %s keys: for an FPR of %s it takes %s", size, n,
+                num_show_fpr(worst, WORST_FPR), need);
 }
 
 /* Searches the smallest FPR, at least `least`, of a file of that size; 1 if there is none. */
@@ -139,11 +134,11 @@ static bool solve_fpr(struct plan *plan, uint64_t data_len, struct err *err)
     double least = fmax(plan->kind->sizing->fpr_min, hash_floor(plan));
     if (length_varies(plan->kind)) {
         plan->p = search_fpr(plan, kept_back(plan->kind, plan->size), least);
-        return plan->p < 1 ? solve_layer(plan, err) : too_small(plan, 0, err);
+        return plan->p < 1 ? solve_layer(plan, err) : too_small(plan, err);
     }
     double fpr = plan->kind->sizing->best(plan->n, data_len, &plan->layer);
     plan->p = fmax(fpr, least);
-    return fpr <= WORST_FPR || too_small(plan, fpr, err);
+    return fpr <= WORST_FPR || too_small(plan, err);
 }
 
 static bool solve_n(struct plan *plan, uint64_t data_len, struct err *err)

@@ -143,11 +143,11 @@ static bool copies(const struct kind *kind, enum how how)
 }
 
 /* Writes layer `to`. `layer` and `data` have room for all sources. */
-static bool write_layer(struct make *m, unsigned to, enum how how, bool intersect,
-                        const struct layer **layer, const uint8_t **data, struct err *err)
+static bool write_layer(struct make *m, unsigned to, enum how how, const struct layer **layer,
+                        const uint8_t **data, struct err *err)
 {
     struct target t = header_target(&m->header, to, m->file.fd, m->out, m->threads);
-    struct union_of parts = {.layer = layer, .data = data, .intersect = intersect};
+    struct union_of parts = {.layer = layer, .data = data, .intersect = m->intersects};
     for (size_t s = 0; s < m->n_sources; s++)
         if (m->source[s].to == to) {
             layer[parts.n] = m->source[s].layer;
@@ -168,13 +168,13 @@ static bool write_layer(struct make *m, unsigned to, enum how how, bool intersec
 
 /* Writes all layers of m->header. In order: the offset of a layer depends on the lengths of those
  * before it, which DROP changes. */
-static bool write_layers(struct make *m, enum how how, bool intersect, struct err *err)
+static bool write_layers(struct make *m, enum how how, struct err *err)
 {
     const struct layer **layer = calloc(m->n_sources, sizeof *layer);
     const uint8_t **data = calloc(m->n_sources, sizeof *data);
     bool room = layer != NULL && data != NULL, ok = room || fail(err, "out of memory");
     for (unsigned i = 0; room && ok && i < m->header.n_layers; i++)
-        ok = write_layer(m, i, how, intersect, layer, data, err);
+        ok = write_layer(m, i, how, layer, data, err);
     free(layer);
     free(data);
     return ok;
@@ -272,15 +272,16 @@ static bool is_of_one_size(const struct make *m)
     return same;
 }
 
-static bool place_layers(struct make *m, bool intersect, struct err *err)
+static bool place_layers(struct make *m, struct err *err)
 {
     for (unsigned i = 0; i < m->n_in; i++)
         for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
             if (!m->in[i].header.layers[l].is_void && !place_layer(m, &m->in[i], l, err))
                 return false;
-    if (!intersect)
-        sort_layers(m);
-    return !intersect || is_of_one_size(m) || fail_intersection(err);
+    if (m->intersects)
+        return is_of_one_size(m) || fail_intersection(err);
+    sort_layers(m);
+    return true;
 }
 
 /* Makes the header of the placed layers. */
@@ -373,10 +374,10 @@ static void count_keys(struct make *m)
 static bool unite(struct make *m, struct err *err)
 {
     double absent = 1;
-    if (!place_layers(m, m->intersects, err))
+    if (!place_layers(m, err))
         return false;
     union_header(m);
-    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, m->intersects, err))
+    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, err))
         return false;
     double above = 0;
     m->n = m->n_low = 0;
@@ -518,7 +519,7 @@ static bool write_folded(struct fold *f, struct err *err)
     struct make *m = f->m;
     fold_header(f);
     m->fpr = m->n = 0;
-    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, FOLD, false, err))
+    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, FOLD, err))
         return false;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
         m->n += m->layer[i].census.n;
@@ -639,7 +640,7 @@ static bool drop(struct make *m, double p, struct err *err)
     format_place(h);
     /* The output is at most as long as the input; unused space is freed at the end. */
     return newfile_reserve(&m->file, from->file_len, from->file_len, err) &&
-           write_layers(m, DROP, false, err);
+           write_layers(m, DROP, err);
 }
 
 /* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */

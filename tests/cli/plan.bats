@@ -95,7 +95,7 @@ compact filters allow 2^-32 and more, counted ones N / 2^64 for N keys" seen cre
         seen plan -n 1k -p 1e-17
     refuses "seen: a size of 10240 bytes is too small: the smallest filter takes 24576" \
         seen plan -s 10K
-    refuses "seen: 1.00 MiB is too small for 1000000000 keys: the FPR would be 1; for 0.5 it takes \
+    refuses "seen: 1.00 MiB is too small for 1000000000 keys: for an FPR of 0.5 it takes \
 173 MiB" seen plan -s 1M -n 1e9
     refuses "seen: an FPR of 1e-09 is too small for 1000000000000 keys: 64-bit hashes allow 5.43e-07 \
 or more" seen plan -n 1e12 -p 1e-9
