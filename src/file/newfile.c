@@ -346,6 +346,7 @@ static bool is_stdout(const char *path)
 
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
 {
+    nf->path = NULL;
     if (strcmp(path, "-") == 0)
         return fail(err, "a filter cannot go to standard output; './-' is a file of the name '-'");
     if (is_stdout(path))

@@ -114,6 +114,20 @@ TEST(without_a_commit_nothing_is_left)
     CHECK(scratchdir_files() == 1 && holds("a", magic));
 }
 
+TEST(what_is_not_open_can_be_closed)
+{
+    struct newfile nf = {0};
+    struct err err;
+    int at_zero = fcntl(0, F_GETFD);
+    newfile_close(&nf);
+    memset(&nf, 1, sizeof nf);
+    CHECK(!newfile_open(&nf, "-", false, &err));
+    newfile_close(&nf);
+    CHECK(!newfile_open(&nf, "none/a", false, &err));
+    newfile_close(&nf);
+    CHECK(fcntl(0, F_GETFD) == at_zero);
+}
+
 TEST(existing_files_are_replaced_only_on_request)
 {
     struct err err;
@@ -388,6 +402,7 @@ int main(void)
     RUN_CLEAN(a_file_appears_complete);
     RUN_CLEAN(a_file_that_takes_the_place_of_a_secret_one_is_never_open_to_others);
     RUN_CLEAN(without_a_commit_nothing_is_left);
+    RUN_CLEAN(what_is_not_open_can_be_closed);
     RUN_CLEAN(existing_files_are_replaced_only_on_request);
     RUN_CLEAN(what_is_not_a_filter_is_never_replaced);
     RUN_CLEAN(symbolic_links_are_followed);
