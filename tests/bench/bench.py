@@ -341,8 +341,7 @@ def prepare(kind):
             os.unlink("%s/%s.%s" % (DIR, kind, name))
     subprocess.check_call([SEEN, "create", filter_, DIR + "/" + kind])
     names = {"seen": SEEN, "kind": kind, "half": N // 2, "fifth": N // 5, "n": N}
-    for command in ("head -n {fifth} {kind} | {seen} dedup --create -p 0.001 {kind}.layers >/dev/null",
-                    "tail -n +{fifth} {kind} | {seen} add {kind}.layers",
+    for command in ("{seen} dedup --create -n {fifth} -p 0.001 {kind}.layers {kind} >/dev/null",
                     "head -n {half} {kind} | {seen} create -n {n} {kind}.half",
                     "tail -n +{half} {kind} | {seen} create --like {kind}.half {kind}.other"):
         subprocess.check_call(command.format(**names), shell=True, cwd=DIR)
