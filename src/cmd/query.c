@@ -215,8 +215,8 @@ static bool print_each(const struct query *q, const struct batch *b, const struc
             continue;
         if (q->sources.which)
             label.name = q->sources.filter[a->of.holder[i]].path;
-        if ((prints && !(output_bytes(&r->out, prefix, len) &&
-                         output_bytes(&r->out, b->record[i], record))) ||
+        if ((len > 0 && prints && !output_bytes(&r->out, prefix, len)) ||
+            (prints && !output_bytes(&r->out, b->record[i], record)) ||
             (labels && !note_label(r, label)))
             return false;
     }
