@@ -11,11 +11,10 @@
  *
  * To add a layout to the family, write a file with a struct layout and
  *
- *     const struct kind kind_name = {.id = 100, .name = "name", .layout = &layout, .lanes = 2,
- *                                    .check = check, CLASSIC_KIND};
+ *     const struct kind kind_name = {CLASSIC_KIND(100, "name", 2), .uniting = &classic_uniting};
  *
- * `check` validates the layout's own fields, then calls classic_check. The layout's `positions` are
- * the rule; CLASSIC_KIND sets all else.
+ * Its `check` validates the layout's own fields, then calls classic_check. The layout's `positions`
+ * are the rule; CLASSIC_KIND sets all else.
  */
 #ifndef FOREIGN_CLASSIC_H
 #define FOREIGN_CLASSIC_H
@@ -167,32 +166,15 @@ double classic_fpr_at(const struct layer *layer, double n);
 extern const struct kind_uniting classic_uniting;
 extern const struct table classic_table;
 
-/* A kind with its own rule for uniting layers, or none. */
-#define CLASSIC_KIND_ALONE                                                                         \
+/* What all kinds of this family have, and three members of one. Its file defines `layout` and
+ * `check`. */
+#define CLASSIC_KIND(number, text, n_lanes)                                                        \
+    .id = (number), .name = (text), .lanes = (n_lanes), .layout = &layout, .check = check,         \
     .table = &classic_table, .query = classic_query, .add = classic_add, .pages = classic_pages,   \
     .census = table_census, .shape = classic_shape, .fpr_at = classic_fpr_at
 
-#define CLASSIC_KIND CLASSIC_KIND_ALONE, .uniting = &classic_uniting
-
-/* ---- The layouts of other programs in this folder, one in each file. */
-
-/* The filters of DCSO's bloom (github.com/DCSO/bloom, release 0.2.4). */
-extern const struct kind kind_dcso;
-
-/* go-zero's Bloom filter (core/bloom), a bitmap in Redis. */
-extern const struct kind kind_gozero;
-
-/* Guava's BloomFilter, as its writeTo writes it (com.google.common.hash, release 31.1). */
-extern const struct kind kind_guava;
-
-/* The Bloom filter of a PHP class, a bitmap in Redis. */
-extern const struct kind kind_php;
-
-/* The Bloom filters of the Redis module RedisBloom (BF.RESERVE, BF.ADD), as BF.SCANDUMP gives them:
- * chains of links. Each link is a layer. */
-extern const struct kind kind_redisbloom;
-
-/* Redisson's RBloomFilter, a bitmap in Redis. */
-extern const struct kind kind_redisson;
+/* The layouts of other programs, one in each file of this folder. */
+extern const struct kind kind_dcso, kind_gozero, kind_guava, kind_php, kind_redisbloom,
+    kind_redisson;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * DCSO's bloom. A file has a header of 48 bytes, all little-endian; then the bits in words of 64,
- * bit x at place x mod 64 of word x / 64; then bytes of user data, which the layer keeps after its
- * bits. The header:
+ * DCSO's bloom (github.com/DCSO/bloom, release 0.2.4). A file has a header of 48 bytes, all
+ * little-endian; then the bits in words of 64, bit x at place x mod 64 of word x / 64; then bytes
+ * of user data, which the layer keeps after its bits. The header:
  *
  *     0   version: 1 in the low byte; the other bytes have no meaning
  *     8   n    16  p, a double    24  k    32  m    40  N, the keys that changed a bit
@@ -399,11 +399,5 @@ static const struct layout layout = {
 
 static const struct kind_uniting uniting = {.unite = unite};
 
-const struct kind kind_dcso = {.id = 21,
-                               .name = "dcso",
-                               .lanes = 1,
-                               .sampled_fpr = sampled_fpr,
-                               .layout = &layout,
-                               .uniting = &uniting,
-                               .check = check,
-                               CLASSIC_KIND_ALONE};
+const struct kind kind_dcso = {CLASSIC_KIND(21, "dcso", 1), .sampled_fpr = sampled_fpr,
+                               .uniting = &uniting};

@@ -37,7 +37,7 @@ enum { PIECE = 1 << 16 };
 static bool write_layer(const struct target *t, const struct layout_bits *bits, struct err *err)
 {
     uint8_t piece[PIECE];
-    uint64_t len = target_layer(t)->data_len - bits->extra_len;
+    uint64_t len = t->layer->data_len - bits->extra_len;
     /* The new file is all zero, so bytes beyond bits->len need not be written. */
     uint64_t there = bits->len < len ? bits->len : len;
     for (uint64_t at = 0; at < there; at += PIECE) {

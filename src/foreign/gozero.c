@@ -99,5 +99,4 @@ static const struct layout layout = {
     .redis = &classic_redis,
 };
 
-const struct kind kind_gozero = {
-    .id = 17, .name = "gozero", .layout = &layout, .lanes = K, .check = check, CLASSIC_KIND};
+const struct kind kind_gozero = {CLASSIC_KIND(17, "gozero", K), .uniting = &classic_uniting};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Guava's BloomFilter. A file has a byte for the strategy, a byte for k, the number of words in
- * four bytes, then the words of 64 bits, all big-endian. m is always 64 times the number of words.
- * The file does not state capacity, FPR or funnel.
+ * Guava's BloomFilter (com.google.common.hash, release 31.1). A file has a byte for the strategy, a
+ * byte for k, the number of words in four bytes, then the words of 64 bits, all big-endian. m is
+ * always 64 times the number of words. The file does not state capacity, FPR or funnel.
  *
  * From the two halves h1, h2 of a key's 128-bit MurmurHash3, position i is
  *
@@ -237,10 +237,5 @@ static const struct layout layout = {
     .reach = reach,
 };
 
-const struct kind kind_guava = {.id = 16,
-                                .name = "guava",
-                                .layout = &layout,
-                                .lanes = 2,
-                                .check = check,
-                                .sampled_fpr = sampled_fpr,
-                                CLASSIC_KIND};
+const struct kind kind_guava = {CLASSIC_KIND(16, "guava", 2), .sampled_fpr = sampled_fpr,
+                                .uniting = &classic_uniting};

@@ -244,5 +244,4 @@ static const struct layout layout = {
     .redis = &classic_redis,
 };
 
-const struct kind kind_php = {
-    .id = 19, .name = "php", .layout = &layout, .lanes = PHP_MOST, .check = check, CLASSIC_KIND};
+const struct kind kind_php = {CLASSIC_KIND(19, "php", PHP_MOST), .uniting = &classic_uniting};

@@ -17,8 +17,9 @@
  * Position i of a key is a + i b mod 2^64 mod m, i = 0 ... k-1, where a and b are the lanes of its
  * hash and m is 2^n2, or `bits` where n2 is 0.
  *
- * A key is in the filter if it is in any link. A new key goes into the last link. If that link has
- * reached its capacity, a new link follows, with `growth` times its capacity and half its error.
+ * A key is in the filter if it is in any link; each is a layer. A new key goes into the last link.
+ * If that link has reached its capacity, a new link follows, with `growth` times its capacity and
+ * half its error.
  *
  * Geometry: [0] m  [1] k, and from bit 16 on struct kept, packed  [2] bytes of data after the last
  * word that has bits  [3] the bits per key, a double. The layer's data is `bytes` bytes, then zero
@@ -544,11 +545,5 @@ static const struct layout layout = {
     .reserve = reserve,
 };
 
-const struct kind kind_redisbloom = {.id = 20,
-                                     .name = "redisbloom",
-                                     .lanes = 2,
-                                     .layout = &layout,
-                                     .check_add = check_add,
-                                     .check = check,
-                                     .sampled_fpr = sampled_fpr,
-                                     CLASSIC_KIND_ALONE};
+const struct kind kind_redisbloom = {CLASSIC_KIND(20, "redisbloom", 2), .sampled_fpr = sampled_fpr,
+                                     .check_add = check_add};

@@ -316,10 +316,5 @@ static const struct layout layout = {
               "is that of a sample of hashes, and the number of keys may be off by a few percent",
 };
 
-const struct kind kind_redisson = {.id = 18,
-                                   .name = "redisson",
-                                   .layout = &layout,
-                                   .lanes = 2,
-                                   .check = check,
-                                   .sampled_fpr = sampled_fpr,
-                                   CLASSIC_KIND};
+const struct kind kind_redisson = {CLASSIC_KIND(18, "redisson", 2), .sampled_fpr = sampled_fpr,
+                                   .uniting = &classic_uniting};

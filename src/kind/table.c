@@ -187,8 +187,7 @@ bool table_write_union(const struct target *target, const struct union_of *parts
                        struct census *census, struct err *err)
 {
     uint64_t sums[TABLE_SUMS] = {0};
-    struct job job = {
-        .layer = target_layer(target), .parts = parts, .target = target, .sums = sums};
+    struct job job = {.layer = target->layer, .parts = parts, .target = target, .sums = sums};
     if (!run(&job, target->threads, err))
         return false;
     table_of(job.layer)->result(job.layer, sums, census);

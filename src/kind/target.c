@@ -23,7 +23,7 @@ struct sums {
 static bool write_sparse(const struct target *t, const uint8_t *data, uint64_t len, uint64_t at,
                          struct err *err)
 {
-    uint64_t off = target_layer(t)->data_off;
+    uint64_t off = t->layer->data_off;
     for (size_t n; len > 0; data += n, at += n, len -= n) {
         n = LAYER_PAGE - (size_t)(at % LAYER_PAGE);
         n = n < len ? n : (size_t)len;
@@ -36,7 +36,7 @@ static bool write_sparse(const struct target *t, const uint8_t *data, uint64_t l
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
                   struct err *err)
 {
-    const struct layer *layer = target_layer(t);
+    const struct layer *layer = t->layer;
     return layout_is_sparse(layer)
                ? write_sparse(t, data, len, at, err)
                : disk_write(t->fd, data, len, layer->data_off + at, t->name, err);
@@ -54,7 +54,7 @@ void target_write_back(const struct target *t, uint64_t len, uint64_t at)
 
 void target_resize(const struct target *t, uint64_t data_len)
 {
-    target_layer(t)->data_len = data_len;
+    t->layer->data_len = data_len;
     t->place(t->header);
 }
 
@@ -64,7 +64,7 @@ static bool write_sums(const struct target *t, const uint8_t *pages, uint64_t fi
                        struct err *err)
 {
     static const uint8_t zeroes[LAYER_PAGE];
-    const struct layer *layer = target_layer(t);
+    const struct layer *layer = t->layer;
     uint64_t end = first + n;
     for (uint64_t page = first; page < end;) {
         uint8_t sums[SUMS_AT_ONCE * LAYER_SUM];
@@ -88,7 +88,7 @@ bool target_write_pages(const struct target *t, const uint8_t *pages, uint64_t l
 
 bool target_zero_sums(const struct target *t, struct err *err)
 {
-    const struct layer *layer = target_layer(t);
+    const struct layer *layer = t->layer;
     return write_sums(t, NULL, 0, layer_pages(layer), err);
 }
 
@@ -125,14 +125,14 @@ static bool sum_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 
 bool target_sums(const struct target *t, struct err *err)
 {
-    const struct layer *layer = target_layer(t);
+    const struct layer *layer = t->layer;
     struct sums s = {t, layer};
     return parallel_try(t->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s, err);
 }
 
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err)
 {
-    return target_write(t, data, target_layer(t)->data_len, 0, err) && target_sums(t, err);
+    return target_write(t, data, t->layer->data_len, 0, err) && target_sums(t, err);
 }
 
 struct copy {
@@ -143,7 +143,7 @@ struct copy {
 static bool copy_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
     const struct copy *c = ctx;
-    uint64_t at = i * PIECE * LAYER_PAGE, left = target_layer(c->target)->data_len - at;
+    uint64_t at = i * PIECE * LAYER_PAGE, left = c->target->layer->data_len - at;
     uint64_t len = left < PIECE * LAYER_PAGE ? left : PIECE * LAYER_PAGE;
     (void)worker;
     if (!target_write_pages(c->target, c->data + at, len, at, err))
@@ -155,6 +155,6 @@ static bool copy_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 bool target_write_all(const struct target *t, const uint8_t *data, struct err *err)
 {
     struct copy c = {t, data};
-    return parallel_try(t->threads, (layer_pages(target_layer(t)) + PIECE - 1) / PIECE, copy_piece,
-                        &c, err);
+    return parallel_try(t->threads, (layer_pages(t->layer) + PIECE - 1) / PIECE, copy_piece, &c,
+                        err);
 }

@@ -40,11 +40,6 @@ struct target {
     bool presumed; /* n presumes that no key is repeated; if one is, the build fails */
 };
 
-static inline struct layer *target_layer(const struct target *t)
-{
-    return t->layer;
-}
-
 /* Writes len bytes at offset `at` of the layer's data. */
 bool target_write(const struct target *t, const void *data, uint64_t len, uint64_t at,
                   struct err *err);

@@ -153,7 +153,7 @@ static bool write_layer(struct make *m, unsigned to, enum how how, const struct 
             layer[parts.n] = m->source[s].layer;
             data[parts.n++] = m->source[s].data;
         }
-    const struct kind *kind = target_layer(&t)->kind;
+    const struct kind *kind = t.layer->kind;
     struct census *census = &m->layer[to].census;
     if (how == DROP)
         return kind->dropping->write(&t, layer[0], data[0], err);

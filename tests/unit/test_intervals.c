@@ -247,6 +247,13 @@ static void mark(uint8_t *cell, unsigned bits, uint64_t n, uint8_t set)
         cell[draw() >> (64 - bits)] |= set;
 }
 
+static void census_of_counted(unsigned bits, uint64_t entries, struct census *c)
+{
+    struct layer layer = {0};
+    counted_to(&(struct counted){.bits = bits, .entries = entries}, &layer);
+    counted_census(&layer, NULL, 1, c);
+}
+
 static void look_counted(const uint8_t *cell, unsigned bits, double third, struct tally *t)
 {
     uint64_t has[4] = {0};
@@ -254,9 +261,9 @@ static void look_counted(const uint8_t *cell, unsigned bits, double third, struc
     struct overlap o;
     for (unsigned i = 0; i < 1U << bits; i++)
         has[cell[i]]++;
-    counted_census(&(struct counted){.bits = bits, .entries = has[1] + has[3]}, &c);
+    census_of_counted(bits, has[1] + has[3], &c);
     note_census(t, MADE, &c, 2 * third);
-    counted_census(&(struct counted){.bits = bits, .entries = has[1] + has[2] + has[3]}, &c);
+    census_of_counted(bits, has[1] + has[2] + has[3], &c);
     note_census(t, UNITED, &c, 3 * third);
     if (overlap_fingerprints(has[1] + has[3], has[2] + has[3], has[3], bits, &o))
         note_overlap(t, &o, 3 * third, third);

@@ -45,7 +45,7 @@ static uint8_t *map_zeroes(uint64_t bytes)
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
-    bloom_table.tally(target_layer(b->target), pages, 0, (size_t)(n * BLOOM_PAGE), census);
+    bloom_table.tally(b->target->layer, pages, 0, (size_t)(n * BLOOM_PAGE), census);
     return target_write_pages(b->target, pages, n * BLOOM_PAGE, first * BLOOM_PAGE, err);
 }
 
@@ -134,7 +134,7 @@ static void end(struct build *b, struct bloom_census *census)
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
                  struct err *err)
 {
-    struct build b = {.target = target, .bloom = bloom_of(target_layer(target))};
+    struct build b = {.target = target, .bloom = bloom_of(target->layer)};
     struct bloom_census sum = {0};
     /* A partition may begin and end within a page. */
     b.region_len = (b.bloom.pages / KEYSET_PARTITIONS + 2) * BLOOM_PAGE;
@@ -146,7 +146,7 @@ bool bloom_build(const struct target *target, struct keyset *keys, struct census
     end(&b, &sum);
     if (!ok)
         return false;
-    bloom_table.result(target_layer(target), &sum, census);
+    bloom_table.result(target->layer, &sum, census);
     return !target->presumed || census->n >= DISTINCT * (double)target->n ||
            fail(err, "some keys are repeated");
 }

@@ -245,7 +245,7 @@ static uint64_t expected_entries(unsigned bits, uint64_t n)
 }
 
 static bool build_set(const struct target *target, struct keyset *keys,
-                      const struct counted *design, struct counted *made, struct err *err)
+                      const struct counted *design, struct err *err)
 {
     unsigned bits = 0;
     while (bits < 40 && target->n >> bits > COUNTED_PART / 2)
@@ -257,7 +257,6 @@ static bool build_set(const struct target *target, struct keyset *keys,
     counted_layer_begin(&b.layer, target, design);
     bool ok = keyset_visit_sorted(keys, bits, visit, give_up_set, &b, err) &&
               counted_layer_end(&b.layer, err);
-    *made = b.layer.counted;
     counted_layer_free(&b.layer);
     free_carry(&b.carry);
     return ok;
@@ -269,13 +268,15 @@ static bool build_set(const struct target *target, struct keyset *keys,
 bool counted_build(const struct target *target, struct keyset *keys, struct census *census,
                    struct err *err)
 {
-    struct counted design = counted_of(target_layer(target)), made;
+    struct layer *layer = target->layer;
+    struct counted design = counted_of(layer);
     counted_design(&design, expected_entries(design.bits, target->n));
-    if (!build_set(target, keys, &design, &made, err))
+    const unsigned low = design.low;
+    if (!build_set(target, keys, &design, err))
         return false;
-    counted_design(&design, made.entries);
-    if (design.low != made.low && !build_set(target, keys, &design, &made, err))
+    counted_design(&design, counted_of(layer).entries);
+    if (design.low != low && !build_set(target, keys, &design, err))
         return false;
-    counted_census(&made, census);
+    counted_census(layer, NULL, 1, census);
     return true;
 }

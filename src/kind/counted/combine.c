@@ -352,7 +352,7 @@ bool counted_combine(enum counts_op op, const struct layer *const *layer,
         ok = counted_check_directory(&set[i], err);
     }
     c.set = set;
-    c.design.bits = target != NULL ? counted_of(target_layer(target)).bits : bits;
+    c.design.bits = target != NULL ? counted_of(target->layer).bits : bits;
     if (ok && target == NULL) {
         design_is_known(&c);
         ok = combine_all(&c, threads, err);

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "kind/counted/layer.h"
 #include "kind/counted/parts.h"
-#include "kind/kind.h"
+#include "kind/overlap.h"
 
 struct counted counted_of(const struct layer *layer)
 {
@@ -186,12 +186,16 @@ static bool check_page(const struct layer *layer, const uint8_t *data, uint64_t 
     return counted_check_page(&set, page, err);
 }
 
-static void census(const struct layer *layer, const uint8_t *data, unsigned threads,
-                   struct census *out)
+void counted_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                    struct census *out)
 {
     struct counted c = counted_of(layer);
+    double n = (double)c.entries;
     (void)data, (void)threads;
-    counted_census(&c, out);
+    *out = (struct census){
+        .fpr = ldexp(n, -(int)c.bits), .n = n, .n_low = n, .n_high = n, .n_exact = c.bits == 64};
+    if (!out->n_exact)
+        overlap_census(ldexp(1, (int)c.bits), 1, n, out);
 }
 
 /* Reads all of the set. */
@@ -352,7 +356,7 @@ const struct kind kind_counted = {
     .pages = pages,
     .check_page = check_page,
     .check_whole = check_whole,
-    .census = census,
+    .census = counted_census,
     .shape = shape,
     .fpr_at = fpr_at,
 };

@@ -2,27 +2,11 @@
 /* Writes the parts of a layer in order. */
 #include "kind/counted/layer.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kind/counted/parts.h"
-#include "kind/overlap.h"
 #include "kind/target.h"
-
-void counted_census(const struct counted *c, struct census *out)
-{
-    double entries = (double)c->entries;
-    *out = (struct census){.fpr = ldexp(entries, -(int)c->bits),
-                           .n = entries,
-                           .n_low = entries,
-                           .n_high = entries,
-                           .n_exact = true};
-    if (c->bits == 64)
-        return;
-    out->n_exact = false;
-    overlap_census(ldexp(1, (int)c->bits), 1, entries, out);
-}
 
 void counted_layer_begin(struct counted_layer *l, const struct target *target,
                          const struct counted *design)
@@ -253,7 +237,7 @@ bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
 bool counted_layer_end(struct counted_layer *l, struct err *err)
 {
     static const uint8_t zeroes[8];
-    struct layer *layer = target_layer(l->target);
+    struct layer *layer = l->target->layer;
     counted_to(&l->counted, layer);
     target_resize(l->target, counted_directory_len(&l->counted) + l->at);
     /* An earlier attempt with another `low` may have written more, so zero the padding. */

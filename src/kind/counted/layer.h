@@ -29,8 +29,9 @@ bool counted_combine(enum counts_op op, const struct layer *const *layer,
                      const uint8_t *const *data, unsigned n, const struct target *target,
                      unsigned threads, struct counts_seen *seen, struct err *err);
 
-/* The census of a set with this geometry. */
-void counted_census(const struct counted *c, struct census *out);
+/* The `census` of kind_counted. */
+void counted_census(const struct layer *layer, const uint8_t *data, unsigned threads,
+                    struct census *out);
 
 /* ---- A layer that is being written.
  *

@@ -597,7 +597,7 @@ static bool write_directory(struct build *b, struct err *err)
 {
     const struct target *t = b->target;
     b->ribbon.entries = b->entries;
-    ribbon_to(&b->ribbon, target_layer(t));
+    ribbon_to(&b->ribbon, t->layer);
     target_resize(t, b->at + b->entries * RIBBON_ENTRY);
     return target_write(t, b->directory, b->entries * RIBBON_ENTRY, b->at, err) &&
            target_sums(t, err);
@@ -611,7 +611,7 @@ static bool start_layer(struct build *b, const struct target *target, const stru
                         .ribbon = *ribbon,
                         .lock = PTHREAD_MUTEX_INITIALIZER,
                         .turned = PTHREAD_COND_INITIALIZER,
-                        .p = target_layer(target)->fpr_design};
+                        .p = target->layer->fpr_design};
     b->ribbon.bits = ribbon_bits(target->n);
     b->entries = b->room = (uint64_t)1 << b->ribbon.bits;
     b->directory = calloc((size_t)b->room, RIBBON_ENTRY);
@@ -646,7 +646,7 @@ static const double ROUNDING = 1e-9;
 bool ribbon_build(const struct target *target, struct keyset *keys, struct census *census,
                   struct err *err)
 {
-    struct ribbon ribbon = ribbon_of(target_layer(target));
+    struct ribbon ribbon = ribbon_of(target->layer);
     struct build b;
     bool ok = build_blocks(&b, target, keys, &ribbon, err);
     /* Chosen keys may be bumped only from wide segments. Then make all segments wide. */

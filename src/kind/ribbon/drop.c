@@ -115,12 +115,12 @@ static bool drop_layer(struct drop *d, const struct layer *from, struct err *err
     if (!check_directory(from, d->data, from->data_len - directory_len, err))
         return false;
     struct dropped dropped = {from, d->data};
-    ribbon_keep_rate(&d->to, target_layer(d->target)->fpr_design, fpr_of_dropped, &dropped);
+    ribbon_keep_rate(&d->to, d->target->layer->fpr_design, fpr_of_dropped, &dropped);
     if (width(&d->to) > width(&d->from))
         d->to = d->from;
     if (!copy_blocks(d, from->data_len - directory_len, err))
         return false;
-    ribbon_to(&d->to, target_layer(d->target));
+    ribbon_to(&d->to, d->target->layer);
     target_resize(d->target, d->at + directory_len);
     return target_write(d->target, d->directory, directory_len, d->at, err) &&
            target_sums(d->target, err);
@@ -129,10 +129,8 @@ static bool drop_layer(struct drop *d, const struct layer *from, struct err *err
 bool ribbon_drop(const struct target *target, const struct layer *from, const uint8_t *data,
                  struct err *err)
 {
-    struct drop d = {.target = target,
-                     .from = ribbon_of(from),
-                     .to = ribbon_of(target_layer(target)),
-                     .data = data};
+    struct drop d = {
+        .target = target, .from = ribbon_of(from), .to = ribbon_of(target->layer), .data = data};
     if (width(&d.to) > width(&d.from))
         return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",
                     target->name);
