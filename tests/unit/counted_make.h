@@ -8,6 +8,12 @@
 
 #include "kind/counted/stream.h"
 
+/* Reads a whole set. */
+static inline void counted_read(struct counted_reader *r, const struct counted_set *set)
+{
+    counted_read_range(r, set, 0, UINT64_MAX);
+}
+
 struct counted_memory {
     struct counted counted;
     uint8_t *data; /* malloc'ed */

@@ -459,7 +459,7 @@ static void use(const struct counted_set *set)
     }
     CHECK(ordered);
     CHECK(entries <= 8 * set->len);
-    CHECK(!ok || entries == set->counted.entries);
+    CHECK(!ok || entries == r.entries);
 }
 
 /* A change of bytes that the page checks accept is found when all is read, or it is another set. */

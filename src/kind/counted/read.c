@@ -198,14 +198,6 @@ static bool read_next(struct counted_reader *r, size_t *filled)
                        : read_entries(r, block, where.begin, where.end, filled);
 }
 
-/* If the whole set was read: do entries and total match the geometry, and are no bytes left? */
-static bool check_whole_end(const struct counted_reader *r)
-{
-    const struct counted *c = &r->set->counted;
-    return r->first > 0 || r->last < counted_top(c) ||
-           (r->entries == c->entries && r->total == c->total && r->group_end == r->set->len);
-}
-
 static bool next(struct counted_stream *stream, struct counted_run *run, struct err *err)
 {
     struct counted_reader *r = (struct counted_reader *)stream;
@@ -219,8 +211,6 @@ static bool next(struct counted_stream *stream, struct counted_run *run, struct 
         else
             break;
     }
-    if (good && filled == 0)
-        good = check_whole_end(r);
     if (!good)
         r->last_block = r->large_end = 0;
     *run = (struct counted_run){.value = r->value, .count = r->count, .n = good ? filled : 0};
@@ -247,9 +237,4 @@ void counted_read_range(struct counted_reader *r, const struct counted_set *set,
         r->block = 1;
         r->last_block = 0;
     }
-}
-
-void counted_read(struct counted_reader *r, const struct counted_set *set)
-{
-    counted_read_range(r, set, 0, UINT64_MAX);
 }

@@ -4,8 +4,8 @@
  *
  *     struct counted_reader a, b;
  *     struct counted_merge sum;
- *     counted_read(&a, &set_a);
- *     counted_read(&b, &set_b);
+ *     counted_read_range(&a, &set_a, 0, UINT64_MAX);
+ *     counted_read_range(&b, &set_b, 0, UINT64_MAX);
  *     counted_merge(&sum, COUNTS_ADD, &a.stream, &b.stream);
  *     while ((ok = counted_next(&sum.stream, &run, &err)) && run.n > 0) ...
  *
@@ -64,13 +64,9 @@ struct counted_reader {
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Reads a whole set. Validates everything, including that entries and total match the geometry. The
- * time is proportional to the length of the data, whatever it holds. `set` must stay valid. */
-void counted_read(struct counted_reader *r, const struct counted_set *set);
-
-/* Reads a range. Validates only the blocks of the range. To validate a set by ranges, the caller
- * also calls counted_check_directory, and compares the sums of entries and totals over all ranges
- * with those of the set. */
+/* Reads a range, and validates its blocks. The time is proportional to their length, whatever they
+ * hold. To validate a set by ranges, the caller also calls counted_check_directory, and compares
+ * the sums of entries and totals over all ranges with those of the set. `set` must stay valid. */
 void counted_read_range(struct counted_reader *r, const struct counted_set *set, uint64_t first,
                         uint64_t last);
 
