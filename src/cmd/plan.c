@@ -373,9 +373,9 @@ static void choose_kind(struct design *d)
 {
     struct err ignored;
     double p = d->exact ? plan_least_fpr(d->n) : d->p;
-    if (p == 0 || d->size != 0 || kind_usual()->sizing->check_fpr(p, &ignored))
+    if (p == 0 || d->size != 0 || kind_check_fpr(kind_usual(), p, &ignored))
         return;
-    d->kind = kind_compact()->sizing->check_fpr(p, &ignored) ? kind_compact() : kind_counting();
+    d->kind = kind_check_fpr(kind_compact(), p, &ignored) ? kind_compact() : kind_counting();
     d->grow = false;
 }
 

@@ -56,7 +56,7 @@ static bool check_fpr(const struct plan *plan, struct err *err)
     num_show_fpr(p, plan->p);
     if (!(plan->p > 0 && plan->p < 1))
         return fail(err, "an FPR of %s is not between 0 and 1", p);
-    if (!plan->kind->sizing->check_fpr(plan->p, err))
+    if (!kind_check_fpr(plan->kind, plan->p, err))
         return false;
     num_show_count(n, (double)plan->n);
     if (hash_floor(plan) > WORST_FPR)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kind/kind.h"
 
+#include "base/num.h"
 #include "keys/keyset.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
@@ -42,6 +43,20 @@ const struct kind *kind_compact(void)
 const struct kind *kind_counting(void)
 {
     return &kind_counted;
+}
+
+bool kind_check_fpr(const struct kind *kind, double p, struct err *err)
+{
+    char asked[NUM_TEXT], limit[NUM_TEXT];
+    num_show_fpr(asked, p);
+    if (p < kind->sizing->fpr_min)
+        return fail(err,
+                    "an FPR of %s is too small for a %s filter: bloom filters allow 1e-9 and more, "
+                    "compact ones 2^-32, counted ones N / 2^64 for N keys",
+                    asked, kind->name);
+    return p <= kind->sizing->fpr_max ||
+           fail(err, "an FPR of %s is too large for a %s filter: it allows %s and less", asked,
+                kind->name, num_show_fpr(limit, kind->sizing->fpr_max));
 }
 
 uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t len)

@@ -106,19 +106,16 @@ struct cost {
 /* ---- Sizing a layer. The functions set kind, geometry and data_len of *out. */
 
 struct kind_sizing {
-    /* Does the kind support an FPR of p, 0 < p < 1? If not, the error states the range. */
-    bool (*check_fpr)(double p, struct err *err);
-
     /* Keys with equal hashes cannot be distinguished, so n keys have an FPR of at least n / 2^64.
      * That may be at most this part of the promised FPR. */
     double hash_share;
 
-    /* The smallest layer for n distinct keys at FPR p; p has passed check_fpr. If the length
+    /* The smallest layer for n distinct keys at FPR p; p has passed kind_check_fpr. If the length
      * depends on the keys, data_len is an estimate. False: the layer would be too large. */
     bool (*size)(uint64_t n, double p, struct layer *out);
 
-    double fpr_min, fpr_max;
-    uint64_t len_max; /* the largest data_len of a layer */
+    double fpr_min, fpr_max; /* kind_check_fpr */
+    uint64_t len_max;        /* the largest data_len of a layer */
 
     /* For n keys in a file of file_len bytes. */
     void (*cost)(const struct layer *layer, uint64_t n, uint64_t file_len, struct cost *out);
@@ -383,6 +380,9 @@ extern const struct kind *const kind_list_foreign[];
 const struct kind *kind_usual(void);
 const struct kind *kind_compact(void);
 const struct kind *kind_counting(void);
+
+/* Can the kind have an FPR of p? If not, the error says which kind can. */
+bool kind_check_fpr(const struct kind *kind, double p, struct err *err);
 
 /* The largest number of keys for which fpr_at is at most fpr, to within 1e-7 of it or 0.01 keys;
  * about 1e18 if there is no limit. */

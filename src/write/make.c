@@ -623,7 +623,7 @@ static bool drop(struct make *m, double p, struct err *err)
     if (p < from->fpr_design)
         return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
                     m->in[0].path, num_show_fpr(had, from->fpr_design), num_show_fpr(wanted, p));
-    if (!from->layers[0].kind->sizing->check_fpr(p, err))
+    if (!kind_check_fpr(from->layers[0].kind, p, err))
         return false;
     begin_header(m);
     h->counters = from->counters;

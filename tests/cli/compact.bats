@@ -236,8 +236,8 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
 }
 
 @test "wishes that contradict it" {
-    refuses "seen: an FPR of 0.6 is too large for a compact filter: it takes a bit a key, which makes \
-0.5" seen create --compact -p 0.6 -k a f.seen
+    refuses "seen: an FPR of 0.6 is too large for a compact filter: it allows 0.5 and less" \
+        seen create --compact -p 0.6 -k a f.seen
     for wish in '-n 10' '--like x' '-s 1M -p 0.1' '--memory 1M'; do
         # shellcheck disable=SC2086 # two words
         run -2 seen create --compact $wish -k a f.seen

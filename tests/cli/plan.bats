@@ -87,10 +87,10 @@ END
 }
 
 @test "what no filter can do is refused with what it would take" {
-    refuses "seen: an FPR of 5e-10 is too small for a Bloom filter, where 1e-09 takes 52 bits a key; \
-compact filters allow 2^-32 and more, counted ones N / 2^64 for N keys" seen create --empty -n 1k -p 5e-10 a.seen
-    refuses "seen: an FPR of 1e-10 is too small: counted filters allow N / 2^64 for N keys, compact ones \
-2^-32, 2.33e-10" seen create --compact --empty -p 1e-10 a.seen
+    local allowed="bloom filters allow 1e-9 and more, compact ones 2^-32, counted ones N / 2^64 for N keys"
+    refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" seen create --empty -n 1k -p 5e-10 a.seen
+    refuses "seen: an FPR of 1e-10 is too small for a compact filter: $allowed" \
+        seen create --compact --empty -p 1e-10 a.seen
     refuses "seen: an FPR of 1e-17 is too small for 1000 keys: 64-bit hashes allow 5.43e-17 or more" \
         seen plan -n 1k -p 1e-17
     refuses "seen: a size of 10240 bytes is too small: the smallest filter takes 24576" \

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/num.h"
 #include "base/parallel.h"
 #include "kind/bloom/probe.h"
 
@@ -229,16 +228,6 @@ static struct shape shape_of(const struct layer *layer)
     return (struct shape){.pages = bloom.pages, .lines = bloom.lines, .k = bloom.k};
 }
 
-static bool check_fpr(double p, struct err *err)
-{
-    char asked[NUM_TEXT], least[NUM_TEXT];
-    return p >= BLOOM_MIN_FPR ||
-           fail(err,
-                "an FPR of %s is too small for a Bloom filter, where %s takes 52 bits a key; "
-                "compact filters allow 2^-32 and more, counted ones N / 2^64 for N keys",
-                num_show_fpr(asked, p), num_show_least_fpr(least, BLOOM_MIN_FPR));
-}
-
 static bool size(uint64_t n, double p, struct layer *out)
 {
     struct bloom bloom;
@@ -315,7 +304,6 @@ static void round_to_fold(struct layer *layer, unsigned parts)
 }
 
 static const struct kind_sizing sizing = {
-    .check_fpr = check_fpr,
     .hash_share = 0.1,
     .size = size,
     .fpr_min = BLOOM_MIN_FPR,

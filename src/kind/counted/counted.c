@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/num.h"
 #include "kind/counted/layer.h"
 #include "kind/counted/parts.h"
 #include "kind/overlap.h"
@@ -221,12 +220,6 @@ static double fpr_at(const struct layer *layer, double n)
     return -expm1(n * log1p(-ldexp(1, -(int)counted_of(layer).bits)));
 }
 
-static bool check_fpr(double p, struct err *err)
-{
-    char text[NUM_TEXT];
-    return p < 1 || fail(err, "an FPR of %s is too large", num_show_fpr(text, p));
-}
-
 /* The fewest bits with which n / 2^bits is at most p. An FPR that needs more than 64 bits was
  * refused before. */
 static unsigned width_for(uint64_t n, double p)
@@ -328,7 +321,6 @@ static const struct kind_counts counts = {
 };
 
 static const struct kind_sizing sizing = {
-    .check_fpr = check_fpr,
     .hash_share = 1,
     .size = size,
     .fpr_min = 0x1p-64,

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/bytes.h"
-#include "base/num.h"
 #include "kind/ribbon/key.h"
 
 struct ribbon ribbon_of(const struct layer *layer)
@@ -237,22 +236,6 @@ uint64_t ribbon_expected_len(uint64_t n, double p)
 
 /* ---- The bumped ribbon filter as a kind of layer. */
 
-static bool check_fpr(double p, struct err *err)
-{
-    char asked[NUM_TEXT], limit[NUM_TEXT];
-    num_show_fpr(asked, p);
-    if (p < RIBBON_MIN_FPR)
-        return fail(err,
-                    "an FPR of %s is too small: counted filters allow N / 2^64 for N keys, "
-                    "compact ones 2^-32, %s",
-                    asked, num_show_least_fpr(limit, RIBBON_MIN_FPR));
-    return p <= RIBBON_MAX_FPR ||
-           fail(err,
-                "an FPR of %s is too large for a compact filter: it takes a bit a key, which "
-                "makes %s",
-                asked, num_show_fpr(limit, RIBBON_MAX_FPR));
-}
-
 static bool size(uint64_t n, double p, struct layer *out)
 {
     struct ribbon ribbon;
@@ -288,7 +271,6 @@ static void drop(const struct layer *layer, double p, struct layer *out)
 }
 
 static const struct kind_sizing sizing = {
-    .check_fpr = check_fpr,
     .hash_share = 0.01,
     .size = size,
     .fpr_min = RIBBON_MIN_FPR,
