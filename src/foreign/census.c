@@ -76,13 +76,7 @@ bool classic_alike(const struct layer *a, const struct layer *b)
            a->geometry[1] == b->geometry[1];
 }
 
-static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
-{
-    *out = *a;
-    return classic_alike(a, b);
-}
-
-const struct kind_uniting classic_uniting = {.unite = unite};
+const struct kind_uniting classic_uniting = {0};
 
 const struct table classic_table = {
     .unit = 8,

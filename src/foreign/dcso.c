@@ -348,13 +348,6 @@ static void show(const struct layout_filter *filter, char *spec, size_t room)
     layout_show_choice(spec, room, &params[GZIP], filter->layer[0].geometry[3] != 0);
 }
 
-/* DCSO's bloom joins only filters with the same n and p. The bytes after the bits are from a. */
-static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
-{
-    *out = *a;
-    return classic_alike(a, b) && a->n_design == b->n_design && a->fpr_design == b->fpr_design;
-}
-
 /* N, and the length of the user data. */
 static void facts(const struct layout_filter *filter,
                   void (*each)(void *ctx, const char *name, const char *value), void *ctx)
@@ -397,7 +390,7 @@ static const struct layout layout = {
     .strip = strip,
 };
 
-static const struct kind_uniting uniting = {.unite = unite};
+static const struct kind_uniting uniting = {.same_design = true};
 
 const struct kind kind_dcso = {CLASSIC_KIND(21, "dcso", 1), .sampled_fpr = sampled_fpr,
                                .uniting = &uniting};

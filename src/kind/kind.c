@@ -50,10 +50,11 @@ bool kind_check_fpr(const struct kind *kind, double p, struct err *err)
     char asked[NUM_TEXT], limit[NUM_TEXT];
     num_show_fpr(asked, p);
     if (p < kind->sizing->fpr_min)
-        return fail(err,
-                    "an FPR of %s is too small for a %s filter: bloom filters allow 1e-9 and more, "
-                    "compact ones 2^-32, counted ones N / 2^64 for N keys",
-                    asked, kind->name);
+        return fail(
+            err,
+            "an FPR of %s is too small for a %s filter: bloom filters allow 1e-09 and more, "
+            "compact ones 2^-32, counted ones N / 2^64 for N keys",
+            asked, kind->name);
     return p <= kind->sizing->fpr_max ||
            fail(err, "an FPR of %s is too large for a %s filter: it allows %s and less", asked,
                 kind->name, num_show_fpr(limit, kind->sizing->fpr_max));

@@ -5,15 +5,15 @@
  *
  *     layer->kind->query(layer, data, keys, n, present);
  *
- * What only some can do is in small tables, for which there are questions:
+ * What only some can do is in small tables, for most of which there are questions:
  *
  *     layout      of another program           kind_is_foreign()
  *     sizing      a layer for n keys           all but foreign ones, which have a design (layout.h)
  *     add         keys in place                kind_takes_keys()
  *     building    from all keys                kind_builds(); the others take keys one by one
- *     table       or-ing and counting bits     kind_is_table()
+ *     table       or-ing and counting bits
  *     uniting     two layers in one            kind_unites(); a smaller layer: kind_folds()
- *     dropping    bits of fingerprints         kind_drops()
+ *     dropping    bits of fingerprints
  *     check_add   n_design keys, and no more   kind_is_exact()
  *     counts      how often a key was added    kind_counts()
  *
@@ -153,9 +153,8 @@ struct kind_building {
 
 /* For layers whose bits can be or-ed and and-ed (table.h). */
 struct kind_uniting {
-    /* The geometry of the bitwise union (or intersection) of two layers of this kind. False if they
-     * cannot be united. */
-    bool (*unite)(const struct layer *a, const struct layer *b, struct layer *out);
+    /* The other program unites only filters with the same n_design and fpr_design. */
+    bool same_design;
 
     /* The smallest layer of more than `above` bytes to which this one folds and whose predicted FPR
      * with n keys is at most p. The layer itself if none is smaller. NULL: layers of this kind do
@@ -325,11 +324,6 @@ static inline bool kind_builds(const struct kind *kind)
     return kind->building != NULL;
 }
 
-static inline bool kind_is_table(const struct kind *kind)
-{
-    return kind->table != NULL;
-}
-
 static inline bool kind_unites(const struct kind *kind)
 {
     return kind->uniting != NULL;
@@ -338,11 +332,6 @@ static inline bool kind_unites(const struct kind *kind)
 static inline bool kind_folds(const struct kind *kind)
 {
     return kind->uniting != NULL && kind->uniting->fold != NULL;
-}
-
-static inline bool kind_drops(const struct kind *kind)
-{
-    return kind->dropping != NULL;
 }
 
 static inline bool kind_is_exact(const struct kind *kind)

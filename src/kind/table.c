@@ -51,6 +51,15 @@ static size_t bits_within(const struct layer *layer, uint64_t at, size_t len)
     return left < len ? (size_t)left : len;
 }
 
+bool table_unite(const struct layer *a, const struct layer *b, struct layer *out)
+{
+    const bool same = a->n_design == b->n_design && a->fpr_design == b->fpr_design;
+    if (!table_of(a)->alike(a, b) || (a->kind->uniting->same_design && !same))
+        return false;
+    *out = bits_of(a) <= bits_of(b) ? *a : *b;
+    return bits_of(a) % bits_of(b) == 0 || bits_of(b) % bits_of(a) == 0;
+}
+
 void table_make(const struct layer *layer, const struct union_of *parts, uint64_t at, size_t len,
                 uint8_t *out)
 {

@@ -64,13 +64,17 @@ void table_census(const struct layer *layer, const uint8_t *data, unsigned threa
 bool table_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
                 struct pair_census *out);
 
+/* The geometry of the bitwise union (or intersection) of two layers of a kind that unites: that of
+ * the shorter one. False if they cannot be united. */
+bool table_unite(const struct layer *a, const struct layer *b, struct layer *out);
+
 /* Makes `len` bytes, whole units, of the union of all parts, folded to `layer`, from offset `at`.
  */
 void table_make(const struct layer *layer, const struct union_of *parts, uint64_t at, size_t len,
                 uint8_t *out);
 
 /* Writes the target layer and takes its census: the union of all parts, with the geometry that
- * `unite` gave, or one part folded. */
+ * table_unite gave, or one part folded. */
 bool table_write_union(const struct target *target, const struct union_of *parts,
                        struct census *census, struct err *err);
 

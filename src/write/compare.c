@@ -26,7 +26,7 @@ static bool check_filter(const struct filter *f, struct err *err)
                     "'%s' is a difference, whose fingerprints do not tell how many keys two sets "
                     "share; compare the sets that it was made of",
                     f->path);
-    return kind_counts(h->layers[0].kind) || kind_is_table(h->layers[0].kind) ||
+    return kind_counts(h->layers[0].kind) || h->layers[0].kind->table != NULL ||
            fail(err,
                 "'%s' is of kind %s, whose bits do not tell how many keys two filters share; "
                 "counted sets do: 'seen create --counted'",

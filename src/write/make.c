@@ -188,7 +188,7 @@ static bool fits(const struct make *m, unsigned to, const struct layer *layer,
 {
     const struct layer *with = &m->header.layers[to];
     return meets == m->layer[to].meets && meets != MEETS_NONE && with->kind == layer->kind &&
-           kind_unites(layer->kind) && layer->kind->uniting->unite(with, layer, united) &&
+           kind_unites(layer->kind) && table_unite(with, layer, united) &&
            (meets == MEETS_FITTING || with->data_len == layer->data_len);
 }
 
@@ -588,7 +588,7 @@ static bool can_drop(const struct header *h)
 {
     bool all = true;
     for (unsigned i = 0; i < h->n_layers; i++)
-        all &= kind_drops(h->layers[i].kind);
+        all &= h->layers[i].kind->dropping != NULL;
     return all;
 }
 

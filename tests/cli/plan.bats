@@ -87,8 +87,9 @@ END
 }
 
 @test "what no filter can do is refused with what it would take" {
-    local allowed="bloom filters allow 1e-9 and more, compact ones 2^-32, counted ones N / 2^64 for N keys"
-    refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" seen create --empty -n 1k -p 5e-10 a.seen
+    local allowed="bloom filters allow 1e-09 and more, compact ones 2^-32, counted ones N / 2^64 for N keys"
+    refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" \
+        seen create --empty -n 1k -p 5e-10 a.seen
     refuses "seen: an FPR of 1e-10 is too small for a compact filter: $allowed" \
         seen create --compact --empty -p 1e-10 a.seen
     refuses "seen: an FPR of 1e-17 is too small for 1000 keys: 64-bit hashes allow 5.43e-17 or more" \

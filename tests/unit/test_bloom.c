@@ -715,16 +715,15 @@ TEST(false_geometry_is_refused)
 TEST(layers_unite_when_one_folds_to_the_other)
 {
     struct layer a = layer_of(12, 8, 2), b = layer_of(4, 8, 2), out;
-    CHECK(kind_bloom.uniting->unite(&a, &b, &out) && out.geometry[0] == 4 &&
-          out.data_len == b.data_len);
-    CHECK(kind_bloom.uniting->unite(&b, &a, &out) && out.geometry[0] == 4);
-    CHECK(kind_bloom.uniting->unite(&a, &a, &out) && out.geometry[0] == 12);
+    CHECK(table_unite(&a, &b, &out) && out.geometry[0] == 4 && out.data_len == b.data_len);
+    CHECK(table_unite(&b, &a, &out) && out.geometry[0] == 4);
+    CHECK(table_unite(&a, &a, &out) && out.geometry[0] == 12);
     b = layer_of(8, 8, 2);
-    CHECK(!kind_bloom.uniting->unite(&a, &b, &out) && !kind_bloom.uniting->unite(&b, &a, &out));
+    CHECK(!table_unite(&a, &b, &out) && !table_unite(&b, &a, &out));
     b = layer_of(12, 10, 2);
-    CHECK(!kind_bloom.uniting->unite(&a, &b, &out));
+    CHECK(!table_unite(&a, &b, &out));
     b = layer_of(12, 8, 1);
-    CHECK(!kind_bloom.uniting->unite(&a, &b, &out));
+    CHECK(!table_unite(&a, &b, &out));
 }
 
 TEST(the_deciding_page_is_the_one_of_the_definition)

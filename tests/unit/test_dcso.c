@@ -317,18 +317,16 @@ TEST(only_filters_of_one_design_are_joined)
     b = a;
     classic_to(&(struct classic){.m = 9585, .k = 7}, &b);
     b.geometry[3] = 1;
-    CHECK(kind_dcso.uniting->unite(&a, &b, &out) && out.data_len == a.data_len &&
-          out.geometry[3] == 0);
-    CHECK(kind_dcso.uniting->unite(&b, &a, &out) && out.data_len == b.data_len &&
-          out.geometry[3] == 1);
+    CHECK(table_unite(&a, &b, &out) && out.data_len == a.data_len && out.geometry[3] == 0);
+    CHECK(table_unite(&b, &a, &out) && out.data_len == b.data_len && out.geometry[3] == 1);
     b.n_design = 1001;
-    CHECK(!kind_dcso.uniting->unite(&a, &b, &out));
+    CHECK(!table_unite(&a, &b, &out));
     b = a;
     b.fpr_design = 0.02;
-    CHECK(!kind_dcso.uniting->unite(&a, &b, &out));
+    CHECK(!table_unite(&a, &b, &out));
     classic_to(&(struct classic){.m = 9586, .k = 7}, &b);
     b.fpr_design = 0.01;
-    CHECK(!kind_dcso.uniting->unite(&a, &b, &out));
+    CHECK(!table_unite(&a, &b, &out));
 }
 
 /* However few bits there are, and however few of them are clear. */

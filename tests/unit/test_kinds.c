@@ -42,9 +42,9 @@ TEST(tables_agree_with_each_other)
         CHECK(kind_builds(k) == (k->layout == NULL));
         CHECK(kind_builds(k) || kind_takes_keys(k));
         CHECK(!kind_folds(k) || (kind_unites(k) && k->table->resize != NULL));
-        CHECK(!kind_unites(k) || (kind_is_table(k) && k->uniting->unite != NULL));
+        CHECK(!kind_unites(k) || k->table != NULL);
         CHECK(!kind_is_exact(k) || (kind_takes_keys(k) && k->layout != NULL));
-        CHECK(!kind_drops(k) || !kind_takes_keys(k));
+        CHECK(k->dropping == NULL || !kind_takes_keys(k));
         CHECK(!kind_counts(k) || (!kind_takes_keys(k) && kind_builds(k)));
     }
     CHECK(n > 1);
@@ -62,7 +62,7 @@ TEST(a_length_that_is_known_can_be_solved_for_keys_and_rate)
 TEST(the_kinds_of_create_can_be_built)
 {
     CHECK(kind_builds(kind_usual()) && kind_takes_keys(kind_usual()));
-    CHECK(kind_builds(kind_compact()) && kind_drops(kind_compact()));
+    CHECK(kind_builds(kind_compact()) && kind_compact()->dropping != NULL);
     CHECK(kind_builds(kind_counting()) && kind_counts(kind_counting()));
 }
 

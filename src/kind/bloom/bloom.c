@@ -200,15 +200,6 @@ static void add(const struct layer *layer, uint8_t *data, struct hashes keys, si
     bloom_test_insert(&bloom, data, 0, keys.lane0, n, present);
 }
 
-static bool unite(const struct layer *a, const struct layer *b, struct layer *out)
-{
-    struct bloom x = bloom_of(a), y = bloom_of(b);
-    if (!bloom_table.alike(a, b))
-        return false;
-    *out = x.pages <= y.pages ? *a : *b;
-    return x.pages % y.pages == 0 || y.pages % x.pages == 0;
-}
-
 static void find_pages(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)
 {
     struct bloom bloom = bloom_of(layer);
@@ -320,7 +311,7 @@ static const struct kind_building building = {
     .estimated_from = 2 << 20,
 };
 
-static const struct kind_uniting uniting = {unite, fold, round_to_fold};
+static const struct kind_uniting uniting = {.fold = fold, .round_to_fold = round_to_fold};
 
 const struct kind kind_bloom = {
     .id = 1,
