@@ -258,14 +258,15 @@ void foreign_close(struct foreign_files *f)
 bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err)
 {
     const struct kind *kind, *found = NULL;
+    bool any = false;
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
         struct foreign_files files;
         struct layout_spec spec;
-        struct err ignored;
         const struct layout *layout = kind->layout;
-        if (layout->recognize == NULL || !layout_parse(kind->name, &spec, &ignored))
+        if (layout->recognize == NULL || !layout_parse(kind->name, &spec, err))
             continue;
-        bool opened = foreign_open(&files, name, &spec, NULL, &ignored);
+        bool opened = foreign_open(&files, name, &spec, NULL, err);
+        any |= opened;
         bool fits = opened && layout->recognize(&files.in);
         bool ok = !opened || foreign_check(&files, name, err);
         foreign_close(&files);
@@ -277,6 +278,8 @@ bool foreign_recognize(const char *name, struct layout_spec *out, struct err *er
         if (fits)
             found = kind;
     }
+    if (!any)
+        return false;
     if (found == NULL)
         return fail(err, "the layout of '%s' cannot be recognised by its content: give --layout",
                     name);

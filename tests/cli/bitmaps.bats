@@ -56,6 +56,8 @@ give gozero:bits=M" seen import --layout gozero f -o g
 spec says" seen import --layout redisson:k=8 -n 1000 -p 0.01 f -o g
     refuses "seen: the layout of 'f' cannot be recognised by its content: give --layout" \
         seen import --layout auto f -o g
+    refuses "seen: cannot open 'none': No such file or directory" \
+        seen import --layout auto none -o g
     [ ! -e g ]
 }
 
