@@ -66,8 +66,8 @@ static void count_chunks(struct regular *r)
     r->n_chunks = len / r->range + (len % r->range != 0);
 }
 
-/* False: a file for stream.h; with `gzip`, one that may be no plain list of keys, too. This includes
- * files of size 0, as in /proc: their length is only known after reading. */
+/* False: a file for stream.h; with `gzip`, one that may be no plain list of keys, too. This
+ * includes files of size 0, as in /proc: their length is only known after reading. */
 static bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
                           bool gzip, bool large)
 {
