@@ -179,7 +179,7 @@ static void query_layers(const struct layer *const *layer, const uint8_t *const 
             end_step(v, &before);
         if (now.present != NULL)
             now.keys &= ~*now.present;
-        now.keys = v->test_first(now, next);
+        now.keys &= v->test_first(now, next);
         end_step(v, &before);
         bloom_fetch_second(&now);
         before = now;
