@@ -17,7 +17,6 @@
 
 #include "port/port.h"
 #include "base/disk.h"
-#include "base/err.h"
 #include "base/exact.h"
 #include "base/output.h"
 #include "base/sig.h"

@@ -114,7 +114,8 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     }
     memset(ks->workers, 0, spec->workers * sizeof *ks->workers);
     ks->spec = *spec;
-    ks->slabs = ks->slabs_left = slabs_of(spec);
+    ks->slabs = slabs_of(spec);
+    ks->slabs_left = ks->slabs;
     ks->arena = keyset_map(ks->slabs * SLAB_BYTES, takes_huge_pages(spec));
     for (unsigned w = 0; w < spec->workers; w++) {
         ks->workers[w].scratch = -1;
