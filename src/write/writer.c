@@ -399,24 +399,23 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 
 /* ---- Room in the newest layer. */
 
-/* A layer is full when it has room for less than this part of its capacity. With a smaller part,
- * the last keys would go in one by one. */
-static const double FULL = 1.0 / 64;
+/* The keys that a layer takes at once may be more than it has room for, by this part of its
+ * capacity: the last ones would go in one by one. Its FPR is at most 4 % higher for that. */
+static const double OVER = 1.0 / 256;
 
 /* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the
  * number of keys, at least 1, that may go in before the next call. */
 static bool make_room(struct writer *w, size_t *room, struct err *err)
 {
     const struct header *h = header_of(w);
+    const double batch = LAYER_BATCH;
     *room = LAYER_BATCH;
     if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
     double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
-    double least = FULL * n_design < LAYER_BATCH ? FULL * n_design : LAYER_BATCH;
-    if (left < least || left < 1)
+    if (left < 1)
         return next_layer(w, err) && make_room(w, room, err);
-    if (left < LAYER_BATCH)
-        *room = (size_t)left;
+    *room = (size_t)fmin(batch, fmax(left, OVER * n_design));
     return true;
 }
 

@@ -491,7 +491,9 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
 }
 
 @test "of what a saturated filter has lost, a lower bound is told" {
-    for n in 60000 160000 300000; do
+    # Where nearly all bits are set, they tell less and less.
+    for parts in 60000:0.9 160000:0.8 300000:0.35; do
+        n=${parts%:*}
         quiet seen create --fixed --force --empty -n 10000 f.seen
         run -0 --separate-stderr seen dedup --verbose --max-fpr 0.999999999999 f.seen <(seq $n)
         lost=$((n - ${#lines[@]}))
@@ -502,7 +504,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
         says "^keys wrongly dropped +at least ${BASH_REMATCH[1]}\.[0-9]+ +estimated \(95 %\)$" \
             seen stats --all f.seen
         seen stats --json f.seen | jq -e ".dropped_at_least and .dropped_estimate <= $lost and
-            .dropped_estimate > 0.7 * $lost"
+            .dropped_estimate > ${parts#*:} * $lost"
     done
     seen create --fixed --force --empty -n 10000 f.seen
     seen dedup --max-fpr 0.99 f.seen <(seq 30000) >out

@@ -645,3 +645,11 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p <= 1e-3) }'
     seen verify --repair g.seen
 }
+
+@test "as many keys as -n says fill one layer, however they come" {
+    for n in 1000 20000 200000 200256; do
+        seq $n | seen add --create -n $n f.seen
+        [ "$(seen stats --json f.seen | jq '.layers | length')" = 1 ]
+        rm f.seen
+    done
+}
