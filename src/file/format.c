@@ -534,7 +534,8 @@ void format_place_last(struct header *h)
 
 uint64_t format_file_len(const struct layer *layer)
 {
-    struct header h = {.n_layers = 1, .layers = {*layer}};
+    struct header h = {.n_layers = 1};
+    h.layers[0] = *layer;
     format_place(&h);
     return h.file_len;
 }

@@ -495,7 +495,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     for parts in 60000:0.9 160000:0.8 300000:0.35; do
         n=${parts%:*}
         quiet seen create --fixed --force --empty -n 10000 f.seen
-        run -0 --separate-stderr seen dedup --verbose --max-fpr 0.999999999999 f.seen <(seq $n)
+        run -0 --separate-stderr seen dedup --verbose --max-fpr 0.999999999999 f.seen <(seq "$n")
         lost=$((n - ${#lines[@]}))
         [[ ${stderr_lines[1]} =~ ': at least '([0-9]+)', and at least '([0-9]+)' since ' ]]
         echo "$n: $lost lost; ${stderr_lines[1]}"
