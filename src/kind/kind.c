@@ -52,10 +52,11 @@ bool kind_check_fpr(const struct kind *kind, double p, struct err *err)
     if (p < kind->sizing->fpr_min)
         return fail(
             err,
-            "an FPR of %s is too small for a %s filter: bloom filters allow 1e-09 and more, "
-            "compact ones 2^-32, counted ones N / 2^64 for N keys",
+            "an FPR of %s is too small for a %s filter: counted filters allow N / 2^64 for N keys, "
+            "compact ones 2^-32, bloom filters 1e-09",
             asked, kind->name);
-    return p <= kind->sizing->fpr_max ||
+    /* Of a kind that counts, fpr_max is the end of the search for a size. */
+    return p <= kind->sizing->fpr_max || kind_counts(kind) ||
            fail(err, "an FPR of %s is too large for a %s filter: it allows %s and less", asked,
                 kind->name, num_show_fpr(limit, kind->sizing->fpr_max));
 }

@@ -47,8 +47,8 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     rejects "*'1' is not a probability between 0 and 1" seen create -p 1 f keys
     rejects "*'-0.1' is not a probability*" seen create -p -0.1 f keys
     rejects "*'nan' is not a probability*" seen create -p nan f keys
-    rejects "*1e-10*1e-09*compact*" seen create -p 1e-10 f keys
-    rejects "*1e-10*1e-09*compact*" seen create -p 1e-10 -n 100 --empty f
+    rejects "*1e-10*compact*1e-09*" seen create -p 1e-10 f keys
+    rejects "*1e-10*compact*1e-09*" seen create -p 1e-10 -n 100 --empty f
     rejects "*--capacity*more than 0" seen create -n 0 f keys
     rejects "*all be given: 1000000 keys at 0.01 take 1.20 MiB" \
         seen create -n 1M -p 0.01 -s 1M f keys

@@ -18,7 +18,7 @@ setup()
 # One filter and its secret.
 make_filter()
 {
-    seen create --secret s --new-secret -p 1e-6 f.seen keys
+    seen create --secret s --new-secret -p 1e-9 f.seen keys
 }
 
 # bytes N FILE: N zero bytes, for their owner alone.
@@ -175,7 +175,7 @@ bytes()
     [ ! -e f.seen ]
     make_filter
     before=$(digest s)
-    seen create --secret s --new-secret -p 1e-6 g.seen keys
+    seen create --secret s --new-secret -p 1e-9 g.seen keys
     [ "$before" = "$(digest s)" ]
     seen query --secret s g.seen asked | diff - keys
     # What is there and no secret stays, too.
@@ -185,7 +185,7 @@ bytes()
     run -2 --separate-stderr seen create --secret none/s --new-secret h.seen keys
     [ "$stderr" = "seen: cannot create 'none/s': No such file or directory" ]
     # Each secret is another, and so are the bits.
-    seen create --secret s2 --new-secret -p 1e-6 i.seen keys
+    seen create --secret s2 --new-secret -p 1e-9 i.seen keys
     run -1 cmp -s s s2
     run -1 cmp -s <(data g.seen) <(data i.seen)
     # The same secret makes the same bits.
@@ -230,15 +230,15 @@ PYTHON
     # A filter in memory has one as well, if it is asked for.
     printf '%s\n' a b a | seen dedup --secret s | diff - <(printf '%s\n' a b)
     # Made by dedup; and grown.
-    seq 500 | seen dedup --create --secret s -p 1e-6 made.seen | diff - <(seq 500)
+    seq 500 | seen dedup --create --secret s -p 1e-9 made.seen | diff - <(seq 500)
     seq 490 510 | seen dedup --create --secret s made.seen | diff - <(seq 501 510)
-    seen create --grow --empty -n 100 -p 1e-6 --secret s grown.seen
+    seen create --grow --empty -n 100 -p 1e-9 --secret s grown.seen
     seq 500 | seen add --secret s grown.seen
     [ "$(seen stats --json grown.seen | jq '.layers | length')" -gt 1 ]
     seq 510 | seen query --secret s grown.seen | diff - <(seq 500)
     seq 10 | seen dedup --create --secret s --dry-run no.seen | diff - <(seq 10)
     [ ! -e no.seen ]
-    seen create --secret s --generations 3 -n 900 -p 1e-6 --empty ring.seen
+    seen create --secret s --generations 3 -n 900 -p 1e-9 --empty ring.seen
     seq 1 100 | seen add --secret s ring.seen
     for _ in 1 2 3 4; do
         seen rotate ring.seen
@@ -257,7 +257,7 @@ PYTHON
         seen create --from c.seen g.seen
     seen create --from c.seen --secret s g.seen
     [ "$(seen query --secret s -c g.seen list)" = 3 ]
-    seen create --compact --secret s -p 1e-6 --from c.seen h.seen
+    seen create --compact --secret s -p 1e-9 --from c.seen h.seen
     [ "$(seen query --secret s -c h.seen list)" = 3 ]
     seen remove --secret s c.seen -k a
     [ "$(printf '%s\n' a c | seen query --secret s c.seen)" = c ]
@@ -274,7 +274,7 @@ PYTHON
 
 @test "what hashes no keys needs no secret, and keeps it" {
     seen create --secret s --new-secret --foldable -p 1e-4 -n 50k f.seen keys
-    seen create --compact -p 1e-6 --secret s c.seen keys
+    seen create --compact -p 1e-9 --secret s c.seen keys
     id=$(seen stats --json f.seen | jq -r .secret_id)
     [[ $id =~ ^[0-9a-f]{32}$ ]]
     seen verify f.seen c.seen
@@ -303,7 +303,7 @@ secret" ]
 
 @test "forged headers: another's identifier, another preparation, no secret where there is one" {
     make_filter
-    seen create --secret t --new-secret -p 1e-6 other.seen asked
+    seen create --secret t --new-secret -p 1e-9 other.seen asked
     forged="seen: 's' is the secret that 'g.seen' names, but its header was not signed \
 with it: the filter is forged"
     # The identifier alone.
@@ -341,7 +341,7 @@ with it: the filter is forged"
 
 @test "a filter that is replaced by one with another secret is not written to" {
     make_filter
-    seen create --secret t --new-secret -p 1e-6 g.seen keys
+    seen create --secret t --new-secret -p 1e-9 g.seen keys
     mkfifo in
     seen add --secret s f.seen <in 2>err &
     adding=$!
@@ -365,7 +365,7 @@ with it: the filter is forged"
             s = s sprintf("%c", 33 + (i * 7 + j * j * 13) % 94)
         print s; print substr(s, 2) "~" } }' >asked
     sed -n 'n;p' asked >keys
-    for how in '' '--compact' '-p 1e-6' '-i --trim'; do
+    for how in '' '--compact' '-p 1e-9' '-i --trim'; do
         # shellcheck disable=SC2086 # options
         seen create --force --secret s --new-secret $how f.seen keys
         seen query --secret s f.seen asked >ours
