@@ -391,8 +391,8 @@ static bool merge(struct merge *m, char **paths, unsigned n)
         warn_inputs(made, make_open(made, paths, n, done, &err)) && make_check_sound(made, &err);
     if (!ok && n == 1 && !made->replace && keyopt_is_filter(out) && keyopt_is_filter(paths[0]))
         fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", out, out, paths[0]);
-    for (unsigned i = 0; !ok && i < n; i++)
-        keyopt_advise_list(paths[i], &err);
+    if (!ok && made->in != NULL && made->n_in < n)
+        keyopt_advise_list(paths[made->n_in], &err); /* the one that could not be opened */
     ok = ok ? merge_inputs(m) : say_failure(&err);
     warn_attached(&made->file, out);
     return ok;

@@ -198,8 +198,13 @@ const struct store_ops redis_ops = {
 struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err)
 {
+    struct open_options reading = {0};
+    if (mode == STORE_READ && options != NULL) {
+        reading = *options;
+        reading.replicas = 0; /* nothing is written that they could acknowledge */
+        options = &reading;
+    }
     struct redis *r = redis_connect(name, options, err);
-    (void)mode;
     if (r == NULL)
         return NULL;
     if (redis_is_module(r) ? module_open(r, err) : redis_settle(r, err))

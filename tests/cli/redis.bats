@@ -94,6 +94,15 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     alike <(seen query -z "$(uri k gozero:bits=20000)" input) input
 }
 
+@test "replicas are waited for by --wait where keys are added, not where they are asked for" {
+    local name
+    name=$(uri k gozero:bits=20000)
+    empty k
+    seq 3 | seen add "$name"
+    seen dedup --dry-run --wait 1 "$name" <(seq 5) | cmp <(seq 4 5) -
+    seq 5 | seen dedup --wait 1 --also "$name" | cmp <(seq 4 5) -
+}
+
 @test "what comes by a pipe is added at once, and a query sees it" {
     local name adder asker
     name=$(uri k gozero:bits=20000)
