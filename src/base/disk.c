@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/disk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -140,9 +141,25 @@ bool disk_sync_name(const char *path, struct err *err)
     return ok;
 }
 
+/* Removes scratch files that processes left in `dir` which were killed before they could take the
+ * name away. A living process does that anyway, and needs no name. */
+static void remove_scratch(const char *dir)
+{
+    static const char prefix[] = ".seen-scratch.";
+    DIR *d = opendir(dir);
+    if (d == NULL)
+        return;
+    for (struct dirent *e; (e = readdir(d)) != NULL;)
+        if (strncmp(e->d_name, prefix, sizeof prefix - 1) == 0 &&
+            strlen(e->d_name) == sizeof prefix - 1 + 6)
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+}
+
 int disk_scratch(const char *dir, struct err *err)
 {
     char *name = join(dir, ".seen-scratch.XXXXXX");
+    remove_scratch(dir);
     int fd = name != NULL ? mkstemp(name) : -1;
     if (fd < 0) {
         fail_errno(err, "cannot create a scratch file in '%s'", dir);

@@ -96,13 +96,13 @@ static bool fail_cut(const struct source *src, struct err *err)
     return fail(err, "cannot read '%s': it became shorter", src->name);
 }
 
-/* Chunk 0 begins after the first `len` bytes. With at_eof, nothing follows them. */
-static bool regular_skip(struct regular *r, const struct source *src, size_t len, bool at_eof,
-                         struct err *err)
+/* Chunk 0 begins after the first `len` bytes. `unread` more were read; with at_eof, to the end. */
+static bool regular_skip(struct regular *r, const struct source *src, size_t len, size_t unread,
+                         bool at_eof, struct err *err)
 {
     r->start += (off_t)len;
     count_chunks(r);
-    return !at_eof || !is_cut(r, src->fd, r->start) || fail_cut(src, err);
+    return !at_eof || !is_cut(r, src->fd, r->start + (off_t)unread) || fail_cut(src, err);
 }
 
 /* Reads chunk i, up to byte *read_to of the file. The byte before the chunk's range tells whether a
@@ -408,9 +408,10 @@ static bool read_file_header(struct input *in, struct file *f, struct chunk *chu
         *err = s->why;
         return false;
     }
-    if (!regular_skip(&f->regular, &f->source, chunk->len, s->end == SOURCE_ENDED, err))
+    size_t unread = stream_unread(s);
+    if (!regular_skip(&f->regular, &f->source, chunk->len, unread, s->end == SOURCE_ENDED, err))
         return false;
-    *f->source.done -= stream_unread(s); /* they are read again */
+    *f->source.done -= unread; /* they are read again */
     f->read_to = f->regular.start;
     chunk->more_ready = !in->spec.prompt || f->regular.n_chunks > 0;
     return true;

@@ -400,7 +400,8 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 /* ---- Room in the newest layer. */
 
 /* The keys that a layer takes at once may be more than it has room for, by this part of its
- * capacity: the last ones would go in one by one. Its FPR is at most 4 % higher for that. */
+ * capacity: the last ones would go in one by one. Its FPR is some per cent higher for that; later
+ * layers get what is left. */
 static const double OVER = 1.0 / 256;
 
 /* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the

@@ -336,3 +336,14 @@ which may keep writers by different names apart: it can be read only"
     run -2 --separate-stderr on_fuse direct add f keys
     one_line "seen: cannot write to 'f': its file system does not permit shared mappings"
 }
+
+@test "scratch that was left by a killed process is removed by the next" {
+    need_preload
+    seq 10 >keys
+    quiet seen create --counted -n 100 f keys
+    touch .seen-scratch.aB3xYz .seen-scratch.longer-than-six
+    on_fuse fuse add f -k new
+    run ls -A
+    [[ $output != *aB3xYz* ]]
+    [[ $output == *longer* ]]
+}
