@@ -565,7 +565,7 @@ TEST(lost_before_replicas)
 {
     struct uri uri;
     options.replicas = 1;
-    options.wait_ms = 2000;
+    options.wait_ms = 20000;
     struct cluster *cl = open_server("a", "", &uri);
     CHECK(sh("redis a SET n 0; (until [ \"$(redis a GET n)\" = 1 ]; do sleep 0.01; done; "
              "redis a CLIENT KILL TYPE normal) &") == 0);
