@@ -85,12 +85,39 @@ bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, 
 
 /* ---- Adding. */
 
-/* Makes the first key of this run in a shard its witness; p: its positions. */
-static void keep_witness(const struct redis *r, struct shard *s, const uint64_t *p)
+/* Appends the commands that show whether a shard is still the one to which keys were added. */
+static void ask_shard(struct redis *r, const struct shard *s)
 {
+    if (s->has_witness)
+        ask_bits(r, s, s->witness);
+    if (r->configured)
+        redis_command(r, &s->config, 2, "EXISTS");
+}
+
+/* Takes their replies, the first of which is **next. */
+static bool take_shard(const struct redis *r, const struct shard *s, struct reply *const **next,
+                       struct err *err)
+{
+    unsigned n_set = r->k;
+    uint64_t configured = 1;
+    if ((s->has_witness && !take_bits(r, *(*next)++, &n_set, err)) ||
+        (r->configured && !redis_number(r, *(*next)++, &configured, err)))
+        return false;
+    return (n_set == r->k && configured != 0) || redis_lost(r, err);
+}
+
+/* Appends the command that adds a key. The first key of this run in a shard is its witness. It is
+ * added only once: if it is missing later, it must not come back. */
+static void send_key(struct redis *r, struct shard *s, const uint64_t *positions)
+{
+    size_t size = r->k * sizeof *positions;
+    if (s->has_witness && memcmp(s->witness, positions, size) == 0)
+        ask_bits(r, s, positions);
+    else
+        set_bits(r, s, positions);
     if (!s->has_witness)
-        memcpy(s->witness, p, r->k * sizeof *s->witness);
-    s->has_witness = true;
+        memcpy(s->witness, positions, size);
+    s->has_witness = s->in_batch = true;
 }
 
 /* Takes the replies to a batch of keys from *done on, up to the first missing reply; true if none
@@ -100,15 +127,13 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
 {
     struct reply *const *next = r->replies;
     for (size_t at = 0; *done < end; at++, ++*done) {
-        struct shard *s = &r->shard[r->shard_of[at]];
         unsigned n_set;
         if (bit_of(known, *done))
             continue;
         const struct reply *reply = *next++;
         if (reply == NULL || !take_bits(r, reply, &n_set, err))
             return false;
-        keep_witness(r, s, r->positions + at * r->k);
-        s->set += r->k - n_set;
+        r->shard[r->shard_of[at]].set += r->k - n_set;
         if (n_set == r->k)
             bit_set(known, *done);
         *n_new += n_set != r->k;
@@ -117,22 +142,35 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
 }
 
 /* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so it is
- * added atomically. */
+ * added atomically. The witnesses are read last: if one is missing, none of the keys counts as
+ * added, since those that were known before may be new. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
     struct err why;
     uint64_t n_new = 0;
     double fpr = redis_fpr(r);
+    size_t begin = *done;
     requests_clear(&r->rq);
-    for (size_t i = *done; i < end; i++)
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].in_batch = false;
+    for (size_t i = begin; i < end; i++)
         if (!bit_of(known, i))
-            set_bits(r, &r->shard[r->shard_of[i - *done]], r->positions + (i - *done) * r->k);
+            send_key(r, &r->shard[r->shard_of[i - begin]], r->positions + (i - begin) * r->k);
+    struct reply *const *next = r->replies + r->rq.n;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        if (r->shard[i].in_batch)
+            ask_shard(r, &r->shard[i]);
     enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = redis_run(r, repeat, &why);
     *err = why;
-    bool took = take_batch(r, known, end, done, &n_new, err);
+    bool ok = take_batch(r, known, end, done, &n_new, err) && ran;
+    for (unsigned i = 0; ok && i < r->n_shards; i++) {
+        ok = !r->shard[i].in_batch || take_shard(r, &r->shard[i], &next, err);
+        *done = ok ? *done : begin;
+        n_new = ok ? n_new : 0;
+    }
     redis_count_new(r, n_new, fpr);
-    return took && ran;
+    return ok;
 }
 
 /* Makes an empty bitmap that expires in `life` milliseconds. If there is one, its bits stay. */
@@ -168,25 +206,12 @@ bool live_check(struct redis *r, struct err *err)
 {
     struct reply *const *next = r->replies;
     requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++) {
-        const struct shard *s = &r->shard[i];
-        if (s->has_witness)
-            ask_bits(r, s, s->witness);
-        if (r->configured)
-            redis_command(r, &s->config, 2, "EXISTS");
-    }
-    if (!redis_run(r, CLUSTER_REPEAT, err))
-        return false;
-    for (unsigned i = 0; i < r->n_shards; i++) {
-        unsigned n_set = r->k;
-        uint64_t configured = 1;
-        if ((r->shard[i].has_witness && !take_bits(r, *next++, &n_set, err)) ||
-            (r->configured && !redis_number(r, *next++, &configured, err)))
-            return false;
-        if (n_set < r->k || configured == 0)
-            return redis_lost(r, err);
-    }
-    return true;
+    for (unsigned i = 0; i < r->n_shards; i++)
+        ask_shard(r, &r->shard[i]);
+    bool ok = redis_run(r, CLUSTER_REPEAT, err);
+    for (unsigned i = 0; ok && i < r->n_shards; i++)
+        ok = take_shard(r, &r->shard[i], &next, err);
+    return ok;
 }
 
 /* A number of keys, from the first of n placed keys on, that can be added without the FPR exceeding

@@ -257,7 +257,7 @@ static bool follow(struct redis *r, const struct reply *reply, uint64_t n_new, s
 enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    size_t count, end = batch_end(keys, *done, n, known, &count);
+    size_t count, begin = *done, end = batch_end(keys, begin, n, known, &count);
     uint64_t n_new = 0;
     struct err why;
     if (count == 0) {
@@ -278,8 +278,11 @@ enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known,
     enum add_result result = take_added(r, r->replies[0], known, end, done, &n_new, err);
     if (result == ADD_OK && !ran)
         result = ADD_FAILED;
-    if (result == ADD_OK && !follow(r, r->replies[1], n_new, err))
+    if (result == ADD_OK && !follow(r, r->replies[1], n_new, err)) {
+        *done = begin; /* keys that were known before may be new in another filter */
+        n_new = 0;
         result = ADD_FAILED;
+    }
     /* At the mean of the FPR before and after they were added. */
     redis_count_new(r, n_new, (fpr + fpr_now(&r->header)) / 2);
     return result;

@@ -42,10 +42,11 @@ struct shard {
     struct redis_key config; /* of its configuration; see redis_name_configs */
     uint64_t len;            /* bytes of the bitmap, at least; it only grows */
     uint64_t set, counted;   /* bits that are set: at least, now; at the last count */
-    /* The k positions of the first key that was added in this run. If it is missing at the end,
-     * another client has deleted or replaced the bitmap. */
+    /* The k positions of the first key that is added in this run. If it is missing later, another
+     * client has deleted or replaced the bitmap. */
     uint64_t *witness;
     bool has_witness;
+    bool in_batch; /* keys of the current batch belong to the shard */
     bool missing; /* redis_prepare found neither bitmap nor configuration */
 };
 

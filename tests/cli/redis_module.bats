@@ -298,7 +298,7 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     for command in add dedup; do
         # Behind the keys of a batch; between two batches; behind the last one. It is made anew as it
         # was, or for other keys, of which it has more than there were.
-        for when in '2 BF.INSERT' '3 BF.SCANDUMP' '4 BF.SCANDUMP'; do
+        for when in '2 BF.INSERT 1024' '3 BF.SCANDUMP 2048' '4 BF.SCANDUMP 3000'; do
             for made in '1e-6 5000' '1e-4 9000'; do
                 redis a FLUSHALL
                 reserve k 1e-6 5000
@@ -306,8 +306,9 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
                 reserve new $made
                 [ "$made" = '1e-6 5000' ] || seq 4000 8000 | quiet seen add "$(uri new)"
                 # shellcheck disable=SC2086 # words
-                redis a AFTER $when RENAME new k
+                redis a AFTER ${when% *} RENAME new k
                 run -2 --separate-stderr seen $command "$(uri k)" keys
+                [ $command = add ] || cmp <(echo "$output") <(seq "${when##* }")
                 [ "$stderr" = "seen: cannot go on with '$(uri k)': keys that were added are \
 missing: the filter was deleted or replaced, or a failover has lost them" ]
             done
