@@ -229,10 +229,9 @@ bool disk_same_time(const struct timespec *a, const struct timespec *b)
 
 /* ---- Mapped files. */
 
-bool mapped_open(struct mapped *m, int fd, uint64_t len)
+bool mapped_open(struct mapped *m, int fd, uint64_t len, const char *name)
 {
     m->data = NULL;
-    m->lost = false;
     if (len > SIZE_MAX) {
         errno = EFBIG;
         return false;
@@ -244,23 +243,22 @@ bool mapped_open(struct mapped *m, int fd, uint64_t len)
         return false;
     m->modified = st.port_modified;
     void *data = mmap(NULL, m->len, PROT_READ, MAP_SHARED, m->fd, 0);
-    if (data != MAP_FAILED && sig_bear(data, len, &m->lost)) {
+    if (data != MAP_FAILED) {
+        sig_guard(data, len, name, -1);
         m->data = data;
         return true;
     }
     int why = errno;
-    if (data != MAP_FAILED)
-        munmap(data, m->len);
     close(m->fd);
     errno = why;
     return false;
 }
 
-bool mapped_whole(const struct mapped *m, size_t len)
+bool mapped_whole(const struct mapped *m)
 {
     /* The page with the end of a truncated file reads as zeroes past the end, without a fault. */
     struct stat st;
-    return !m->lost && fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= len &&
+    return fstat(m->fd, &st) == 0 && (uint64_t)st.st_size >= m->len &&
            disk_same_time(&st.port_modified, &m->modified);
 }
 

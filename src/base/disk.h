@@ -2,18 +2,17 @@
  * Files on disk: complete reads and writes, scratch files, free space; and files mapped for
  * reading. `name` names the file in messages.
  *
- * If another process truncates a mapped file or the disk fails meanwhile, lost bytes read as
- * zeroes, and mapped_whole reports the loss. It also reports that the file was overwritten.
+ * If another process truncates a mapped file or the disk fails meanwhile, the process ends with a
+ * message (sig_guard). What was truncated within a page, or overwritten, mapped_whole reports.
  *
- *     if (!mapped_open(&m, fd, len)) ...       // errno says why
+ *     if (!mapped_open(&m, fd, len, name)) ...    // errno says why
  *     ... m.data[0..m.len) ...
- *     if (!mapped_whole(&m, end)) ...          // some bytes read before `end` may have been zeroes
+ *     if (!mapped_whole(&m)) ...                  // some bytes may have been others
  *     mapped_close(&m);
  */
 #ifndef BASE_DISK_H
 #define BASE_DISK_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,22 +70,19 @@ bool disk_same_time(const struct timespec *a, const struct timespec *b);
 
 /* ---- Mapped files. */
 
-/* Must not be moved while open. */
 struct mapped {
     char *data; /* NULL: not open */
     size_t len;
     int fd;
     struct timespec modified; /* when it was opened */
-    atomic_bool lost;         /* part of it was found missing; users may set it too */
 };
 
 /* Maps the first `len` bytes of a file, at least one; `fd` may be closed afterwards. On failure
  * returns false and sets errno: EFBIG if they do not fit into the address space. */
-bool mapped_open(struct mapped *m, int fd, uint64_t len);
+bool mapped_open(struct mapped *m, int fd, uint64_t len, const char *name);
 
-/* True if nothing was found missing, the file still has at least `len` bytes, and nobody has
- * written to it since it was opened. */
-bool mapped_whole(const struct mapped *m, size_t len);
+/* True if the file still has all the bytes, and nobody has written to it since it was opened. */
+bool mapped_whole(const struct mapped *m);
 
 void mapped_close(struct mapped *m);
 

@@ -125,15 +125,13 @@ struct guard {
     struct guard *_Atomic next;
     uintptr_t start;
     unsigned long long len;
-    atomic_bool *lost; /* NULL: print a message and exit */
-    int fd;            /* a file being written; else -1 */
+    int fd; /* a file being written; else -1 */
     char name[];
 };
 
 static struct guard *_Atomic guards;
 static pthread_mutex_t guards_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int handlers;
-static uintptr_t page_size;
 
 static size_t put_decimal(char *out, unsigned long long n)
 {
@@ -179,15 +177,6 @@ static void say_page_lost(const struct guard *g, unsigned long long offset)
         return; /* nowhere to print; the exit status tells */
 }
 
-/* Maps zeroes over the rest of a mapping. */
-static bool bear(const struct guard *g, char *at)
-{
-    char *page = at - (uintptr_t)at % page_size;
-    size_t len = (size_t)(g->start + g->len - (uintptr_t)page);
-    *g->lost = true;
-    return port_cover(page, len);
-}
-
 static void on_bus(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -196,33 +185,15 @@ static void on_bus(int number, siginfo_t *info, void *context)
     const struct guard *g = guards;
     while (g != NULL && (at < g->start || at - g->start >= g->len))
         g = g->next;
-    if (g != NULL && g->lost == NULL) {
-        remove_doomed();
+    remove_doomed();
+    if (g != NULL) {
         end_line();
         say_page_lost(g, at - g->start);
         _exit(2);
     }
-    bool borne = g != NULL && bear(g, info->si_addr);
     handlers--;
-    if (borne)
-        return;
     /* On return the fault occurs again and ends the process. */
-    remove_doomed();
     signal(number, SIG_DFL);
-}
-
-static void add_guard(struct guard *g)
-{
-    pthread_mutex_lock(&guards_lock);
-    if (guards == NULL) {
-        struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
-        sigemptyset(&action.sa_mask);
-        page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
-        sigaction(SIGBUS, &action, NULL);
-    }
-    g->next = guards;
-    guards = g;
-    pthread_mutex_unlock(&guards_lock);
 }
 
 void sig_guard(const void *map, unsigned long long len, const char *name, int fd)
@@ -232,17 +203,15 @@ void sig_guard(const void *map, unsigned long long len, const char *name, int fd
         return; /* only the message is lost */
     *g = (struct guard){.start = (uintptr_t)map, .len = len, .fd = fd};
     visible_copy(g->name, name);
-    add_guard(g);
-}
-
-bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost)
-{
-    struct guard *g = malloc(sizeof *g);
-    if (g == NULL)
-        return false;
-    *g = (struct guard){.start = (uintptr_t)map, .len = len, .lost = lost, .fd = -1};
-    add_guard(g);
-    return true;
+    pthread_mutex_lock(&guards_lock);
+    if (guards == NULL) {
+        struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+        sigemptyset(&action.sa_mask);
+        sigaction(SIGBUS, &action, NULL);
+    }
+    g->next = guards;
+    guards = g;
+    pthread_mutex_unlock(&guards_lock);
 }
 
 void sig_unguard(const void *map)

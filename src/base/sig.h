@@ -7,7 +7,6 @@
 #ifndef BASE_SIG_H
 #define BASE_SIG_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 void sig_catch(void);
@@ -15,13 +14,11 @@ void sig_catch(void);
 /* The number of the signal received, or 0. */
 int sig_caught(void);
 
-/* Handles SIGBUS in [map, map + len), a mapped file that was truncated or cannot be read. With
- * sig_guard, the process prints "seen: cannot read 'name' ..." and exits with status 2. With
- * sig_bear, *lost is set, and from that page on the mapping reads as zeroes. Call sig_unguard
- * before unmapping, and before `lost` becomes invalid. `name` is the path of the file. fd is the
- * file if it is being written, so that the message can say that its disk is full; else -1. */
+/* Handles SIGBUS in [map, map + len), a mapped file that was truncated or cannot be read: the
+ * process prints "seen: cannot read 'name' ..." and exits with status 2. Call sig_unguard before
+ * unmapping. `name` is the path of the file. fd is the file if it is being written, so that the
+ * message can say that its disk is full; else -1. */
 void sig_guard(const void *map, unsigned long long len, const char *name, int fd);
-bool sig_bear(const void *map, unsigned long long len, atomic_bool *lost); /* false: no memory */
 void sig_unguard(const void *map);
 
 /* While set, a signal that ends the process (one of the above or SIGBUS) first removes `name` in

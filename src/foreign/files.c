@@ -103,7 +103,7 @@ static bool spill_foreign(struct foreign_files *f, unsigned i, struct reader *r,
     }
     if (got < 0)
         return false;
-    if (!mapped_open(&f->mapped[i], scratch, len))
+    if (!mapped_open(&f->mapped[i], scratch, len, f->in.name[i]))
         return fail_read(f, i, err);
     f->in.data[i] = (const uint8_t *)f->mapped[i].data;
     f->in.len[i] = len;
@@ -177,7 +177,7 @@ static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
         return read_unmapped(f, i, fd, err);
-    if (!mapped_open(&f->mapped[i], fd, (uint64_t)st.st_size))
+    if (!mapped_open(&f->mapped[i], fd, (uint64_t)st.st_size, f->in.name[i]))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->in.data[i] = (const uint8_t *)f->mapped[i].data;
     f->in.len[i] = (uint64_t)st.st_size;
@@ -224,7 +224,7 @@ bool foreign_open(struct foreign_files *f, const char *name, const struct layout
 bool foreign_whole(const struct foreign_files *f, struct err *err)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++)
-        if (f->mapped[i].data != NULL && !mapped_whole(&f->mapped[i], f->mapped[i].len))
+        if (f->mapped[i].data != NULL && !mapped_whole(&f->mapped[i]))
             return fail(err, "'%s' was changed while it was read, or the disk failed",
                         f->in.name[i]);
     return true;

@@ -76,12 +76,12 @@ static bool read_back(struct header *h, const struct layout_filter *filter, int 
 {
     uint8_t *data[FORMAT_MAX_LAYERS];
     struct mapped map;
-    if (!mapped_open(&map, fd, h->file_len))
+    if (!mapped_open(&map, fd, h->file_len, name))
         return fail_errno(err, "cannot map '%s'", name);
     for (unsigned i = 0; i < h->n_layers; i++)
         data[i] = (uint8_t *)map.data + h->layers[i].data_off;
     count_keys(h, filter, data, threads, census);
-    bool ok = mapped_whole(&map, map.len);
+    bool ok = mapped_whole(&map);
     mapped_close(&map);
     return ok || fail(err, "cannot read '%s': it was changed, or the disk failed", name);
 }

@@ -122,7 +122,7 @@ bool confirm_open(struct confirm *c, const char *path, const struct key_rule *ru
     }
     bool ok = output_is_apart(fd, path, err);
     if (ok && st.st_size > 0)
-        ok = mapped_open(&c->list, fd, (uint64_t)st.st_size) ||
+        ok = mapped_open(&c->list, fd, (uint64_t)st.st_size, path) ||
              fail_errno(err, "cannot map '%s'", path);
     close(fd);
     if (!ok || st.st_size == 0)
@@ -237,7 +237,7 @@ bool confirm_has(struct confirm *c, const struct batch *b, size_t i)
 
 bool confirm_sound(const struct confirm *c, struct err *err)
 {
-    if (c->list.data != NULL && !mapped_whole(&c->list, c->list.len))
+    if (c->list.data != NULL && !mapped_whole(&c->list))
         return fail(err, "cannot read '%s': it was changed, or the disk failed", c->path);
     return !c->unsorted || fail_unsorted(c, err);
 }

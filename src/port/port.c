@@ -28,11 +28,6 @@ void *port_zeroes(size_t len, int protection, bool lazy)
     return p != MAP_FAILED ? p : NULL;
 }
 
-bool port_cover(void *at, size_t len)
-{
-    return mmap(at, len, PROT_READ, MAP_PRIVATE | MAP_ANON | MAP_FIXED, -1, 0) != MAP_FAILED;
-}
-
 uint64_t port_ram(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);

@@ -39,9 +39,6 @@ void port_wipe(void *at, size_t len);
  * back with munmap. */
 void *port_zeroes(size_t len, int protection, bool lazy);
 
-/* Puts zeroed pages, for reading alone, in place of those at `at`. Signal-safe. */
-bool port_cover(void *at, size_t len);
-
 /* Best effort: these pages, not yet used, become huge ones. */
 void port_huge(void *at, size_t len);
 

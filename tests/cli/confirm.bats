@@ -93,15 +93,12 @@ listed()
 }
 
 @test "a list that is cut while it is in use ends it all with a message" {
-    threads=2
-    # ThreadSanitizer takes the zeroes that one thread maps over a lost page for a race.
-    [ "${SANITIZER-}" != thread ] || threads=1
     seq -w 200000 >list
     quiet seen create f.seen list
     for cut in 1 700000; do
         cp list cut
         mkfifo in
-        seen query -c -j $threads --confirm cut f.seen in >out 2>err &
+        seen query -c -j 2 --confirm cut f.seen in >out 2>err &
         pid=$!
         exec 7>in
         await $pid grep -q '/cut$' /proc/$pid/maps
@@ -112,6 +109,9 @@ listed()
         wait $pid || status=$?
         rm in
         [ $status = 2 ]
-        [ "$(cat err)" = "seen: cannot read 'cut': it was changed, or the disk failed" ]
+        # A whole page is missed at once, a piece of one at the end.
+        [ $cut = 1 ] || grep -qx "seen: cannot read 'cut' at offset [0-9]*: it was truncated, .*" err
+        [ $cut != 1 ] ||
+            [ "$(cat err)" = "seen: cannot read 'cut': it was changed, or the disk failed" ]
     done
 }
