@@ -12,6 +12,22 @@
 #include "base/parallel.h"
 #include "keys/keyset_parts.h"
 
+/* Hashes are collected in blocks: small enough that a worker can have one open for each partition
+ * (1 MiB in all), large enough that beginning one costs nothing. */
+enum { BLOCK = 512, BLOCK_BYTES = BLOCK * sizeof(uint64_t) };
+
+/* Blocks that a worker takes at a time. Its first slab has one for each partition. */
+enum { SLAB = KEYSET_PARTITIONS, SLAB_BYTES = SLAB * BLOCK_BYTES };
+
+/* A spill appends all hashes of a worker to its scratch file: a run for each partition, then a
+ * table of the runs. Memory holds next to nothing about spilled hashes. */
+enum { SPILL_BLOCKS = 64, BUFFER = 8 * BLOCK };
+
+struct run {
+    uint64_t off, n;
+    uint64_t earlier; /* offset of the table of the spill before; 0: none */
+};
+
 enum { HUGE_PAGE = 2 << 20, GUARD = 64 << 10 /* whole pages on every machine */ };
 
 /* Each mapping ends with guard pages: a write past its end, which sanitizers do not detect here,
@@ -62,11 +78,11 @@ static uint64_t sorting_memory(const struct keyset_spec *spec)
     return parts > spec->memory / 4 ? parts : spec->memory / 4;
 }
 
-/* In bytes: struct worker, its buffer, and its stack while partitions are visited. */
+/* In bytes: struct worker, and its stack while partitions are visited. */
 enum { WORKER_MEMORY = 640 << 10 };
 
-/* A block and its entry in a list, which may have twice the capacity that it needs. */
-enum { BLOCK_COST = BLOCK_BYTES + 2 * sizeof(uint64_t *) };
+/* A block and its entry in `earlier`. */
+enum { BLOCK_COST = BLOCK_BYTES + sizeof(uint64_t *) };
 
 /* True if a huge page is a small part of the memory of a worker. */
 static bool takes_huge_pages(const struct keyset_spec *spec)
@@ -117,11 +133,12 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     ks->slabs = slabs_of(spec);
     ks->slabs_left = ks->slabs;
     ks->arena = keyset_map(ks->slabs * SLAB_BYTES, takes_huge_pages(spec));
+    ks->earlier = calloc(ks->slabs * SLAB, sizeof *ks->earlier);
     for (unsigned w = 0; w < spec->workers; w++) {
         ks->workers[w].scratch = -1;
         take_slab(ks, &ks->workers[w]);
     }
-    if (ks->arena != NULL)
+    if (ks->arena != NULL && ks->earlier != NULL)
         return ks;
     fail_errno(err, "cannot get memory for keys");
     keyset_free(ks);
@@ -141,92 +158,70 @@ void keyset_free(struct keyset *ks)
     if (ks == NULL)
         return;
     bool spilled = false;
-    for (unsigned w = 0; w < ks->spec.workers; w++) {
-        struct worker *worker = &ks->workers[w];
-        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-            free(worker->share[p].full);
-        free(worker->spills);
-        free(worker->buffer);
-        spilled |= worker->scratch >= 0;
-    }
+    for (unsigned w = 0; w < ks->spec.workers; w++)
+        spilled |= ks->workers[w].scratch >= 0;
     /* The kernel frees their pages: 100 ms a GB. */
     parallel_for(spilled ? ks->spec.workers : 1, ks->spec.workers, close_scratch, ks);
     keyset_unmap(ks->arena, ks->slabs * SLAB_BYTES);
+    free(ks->earlier);
     free(ks->workers);
     free(ks);
 }
 
-static bool grow(void **array, size_t *room, size_t n, size_t size, struct err *err)
+static size_t in_block(const uint64_t *p)
 {
-    if (n < *room)
-        return true;
-    size_t larger = *room ? *room * 2 : 16;
-    void *p = realloc(*array, larger * size);
-    if (p == NULL)
-        return fail(err, "out of memory");
-    *array = p;
-    *room = larger;
-    return true;
+    return (uintptr_t)p % BLOCK_BYTES / sizeof *p;
 }
 
-/* A block that is full counts as open until the next one is begun. */
-static bool close_block(struct worker *worker, unsigned partition, struct err *err)
+/* The open block of a partition, the last of its list, and how many hashes it has; all others are
+ * full. NULL: there are none. */
+static uint64_t *open_block(const struct worker *worker, unsigned partition, size_t *n)
 {
-    struct share *s = &worker->share[partition];
-    if (worker->next[partition] == NULL || in_open_block(worker->next[partition]) != 0)
-        return true;
-    if (!grow((void **)&s->full, &s->room_full, s->n_full, sizeof *s->full, err))
-        return false;
-    s->full[s->n_full++] = worker->next[partition] - BLOCK;
-    worker->next[partition] = NULL;
-    return true;
+    uint64_t *next = worker->next[partition];
+    *n = next != NULL ? in_block(next - 1) + 1 : 0;
+    return next != NULL ? next - *n : NULL;
 }
 
-/* Appends the hashes of a share to the scratch file. */
-static bool spill_share(struct worker *worker, unsigned partition, struct run *run, struct err *err)
+static uint64_t **earlier(const struct keyset *ks, const uint64_t *block)
 {
-    const struct share *s = &worker->share[partition];
+    return &ks->earlier[(block - ks->arena) / BLOCK];
+}
+
+/* Appends the hashes of a partition that are in memory to the scratch file. */
+static bool spill_partition(const struct keyset *ks, struct worker *worker, unsigned partition,
+                            struct run *run, struct err *err)
+{
     struct iovec piece[SPILL_BLOCKS];
-    size_t n_open, n = 0;
-    uint64_t *open = open_block(worker, partition, &n_open);
-    *run = (struct run){worker->scratch_len, s->n_full * BLOCK + n_open};
-    for (size_t i = 0; i <= s->n_full; i++) {
-        if (i < s->n_full)
-            piece[n++] = (struct iovec){s->full[i], BLOCK_BYTES};
-        else if (n_open > 0)
-            piece[n++] = (struct iovec){open, n_open * sizeof *open};
-        if ((n == SPILL_BLOCKS || i == s->n_full) && n > 0) {
-            if (!disk_write_pieces(worker->scratch, piece, n, worker->scratch_len, "scratch file",
-                                   err))
-                return false;
-            worker->scratch_len += n * BLOCK_BYTES;
-            n = 0;
-        }
+    size_t n, pieces = 0;
+    uint64_t *next, *block = open_block(worker, partition, &n);
+    *run = (struct run){worker->scratch_len, 0, worker->last_spill};
+    for (; block != NULL; block = next, n = BLOCK) {
+        next = *earlier(ks, block);
+        piece[pieces++] = (struct iovec){block, n * sizeof *block};
+        run->n += n;
+        if (pieces < SPILL_BLOCKS && next != NULL)
+            continue;
+        if (!disk_write_pieces(worker->scratch, piece, pieces, worker->scratch_len, "scratch file",
+                               err))
+            return false;
+        worker->scratch_len = run->off + run->n * sizeof *block;
+        pieces = 0;
     }
     return true;
 }
 
-static bool spill_blocks(struct worker *worker, struct err *err)
+/* Moves the blocks of a partition to the list of spare ones. */
+static void empty_partition(const struct keyset *ks, struct worker *worker, unsigned partition)
 {
-    struct run runs[KEYSET_PARTITIONS];
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-        if (!spill_share(worker, p, &runs[p], err))
-            return false;
-    if (!grow((void **)&worker->spills, &worker->room_spills, worker->n_spills,
-              sizeof *worker->spills, err) ||
-        !disk_write(worker->scratch, runs, sizeof runs, worker->scratch_len, "scratch file", err))
-        return false;
-    worker->spills[worker->n_spills++] = worker->scratch_len;
-    worker->scratch_len += sizeof runs;
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-        worker->share[p].n_spilled += runs[p].n;
-    return true;
-}
-
-static void spare_block(struct worker *worker, uint64_t *block)
-{
-    *(uint64_t **)(void *)block = worker->spare;
-    worker->spare = block;
+    size_t n;
+    uint64_t *next, *block = open_block(worker, partition, &n);
+    worker->closed[partition] += n;
+    worker->next[partition] = NULL;
+    for (; block != NULL; block = next) {
+        next = *earlier(ks, block);
+        *earlier(ks, block) = worker->spare;
+        worker->spare = block;
+    }
 }
 
 /* Makes sure that a worker has a scratch file with room for `need` bytes more. */
@@ -246,22 +241,18 @@ static bool open_scratch(const struct keyset *ks, struct worker *worker, uint64_
 /* Spills all blocks that a worker has taken, and empties them. */
 static bool spill(const struct keyset *ks, struct worker *worker, struct err *err)
 {
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-        if (!close_block(worker, p, err))
-            return false;
-    if (!open_scratch(ks, worker, (uint64_t)worker->used_blocks * BLOCK_BYTES, err) ||
-        !spill_blocks(worker, err))
+    struct run runs[KEYSET_PARTITIONS];
+    if (!open_scratch(ks, worker, (uint64_t)worker->used_blocks * BLOCK_BYTES, err))
         return false;
-    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++) {
-        struct share *s = &worker->share[p];
-        size_t n_open;
-        uint64_t *open = open_block(worker, p, &n_open);
-        if (open != NULL)
-            spare_block(worker, open);
-        while (s->n_full > 0)
-            spare_block(worker, s->full[--s->n_full]);
-        worker->next[p] = NULL;
-    }
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+        if (!spill_partition(ks, worker, p, &runs[p], err))
+            return false;
+    if (!disk_write(worker->scratch, runs, sizeof runs, worker->scratch_len, "scratch file", err))
+        return false;
+    worker->last_spill = worker->scratch_len;
+    worker->scratch_len += sizeof runs;
+    for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
+        empty_partition(ks, worker, p);
     worker->used_blocks = 0;
     return true;
 }
@@ -275,6 +266,8 @@ static bool spill_worker(void *ctx, unsigned thread, uint64_t w, struct err *err
 
 bool keyset_spill_all(struct keyset *ks, struct err *err)
 {
+    if (ks->arena == NULL)
+        return true;
     if (!parallel_try(ks->spec.workers, ks->spec.workers, spill_worker, ks, err))
         return false;
     keyset_unmap(ks->arena, ks->slabs * SLAB_BYTES);
@@ -299,7 +292,7 @@ static uint64_t *take_block(struct keyset *ks, struct worker *worker)
 {
     uint64_t *block = worker->spare;
     if (block != NULL) {
-        worker->spare = *(uint64_t **)(void *)block;
+        worker->spare = *earlier(ks, block);
     } else {
         if (worker->own_left == 0 && !take_slab(ks, worker))
             return NULL;
@@ -311,18 +304,19 @@ static uint64_t *take_block(struct keyset *ks, struct worker *worker)
     return block;
 }
 
-/* Gives a partition an empty block. */
+/* Gives a partition an empty block, which is its open one from now on. */
 static bool next_block(struct keyset *ks, struct worker *worker, unsigned partition,
                        struct err *err)
 {
-    if (!close_block(worker, partition, err))
-        return false;
+    size_t n;
     uint64_t *block = take_block(ks, worker);
     if (block == NULL) {
         if (!spill(ks, worker, err))
             return false;
         block = take_block(ks, worker);
     }
+    *earlier(ks, block) = open_block(worker, partition, &n);
+    worker->closed[partition] += n;
     worker->next[partition] = block;
     return true;
 }
@@ -333,7 +327,7 @@ bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, s
     for (size_t i = 0; i < n; i++) {
         unsigned partition = (unsigned)(hash[i] >> (64 - KEYSET_BITS));
         uint64_t *next = worker->next[partition];
-        if (in_open_block(next) == 0) {
+        if (in_block(next) == 0) {
             if (!next_block(ks, worker, partition, err))
                 return false;
             next = worker->next[partition];
@@ -345,7 +339,31 @@ bool keyset_put(struct keyset *ks, unsigned w, const uint64_t *hash, size_t n, s
     return true;
 }
 
-bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, struct err *err)
+uint64_t keyset_partition_size(const struct keyset *ks, unsigned partition)
+{
+    uint64_t size = 0;
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        size_t n;
+        open_block(&ks->workers[w], partition, &n);
+        size += ks->workers[w].closed[partition] + n;
+    }
+    return size;
+}
+
+/* Hashes of a partition that a worker passes on to `visit`. */
+struct passing {
+    unsigned worker, partition;
+    keyset_visitor *visit;
+    void *ctx;
+};
+
+static bool pass_on(const struct passing *p, const uint64_t *hash, size_t n, struct err *err)
+{
+    return p->visit(p->ctx, p->worker, p->partition, hash, n, err);
+}
+
+static bool read_scratch(const struct worker *of, void *to, size_t len, uint64_t off,
+                         struct err *err)
 {
     size_t got;
     if (!disk_read(of->scratch, to, len, off, &got))
@@ -353,21 +371,40 @@ bool keyset_read(const struct worker *of, void *to, size_t len, uint64_t off, st
     return got == len || fail(err, "cannot read scratch file: it ends early");
 }
 
-bool keyset_close_blocks(struct keyset *ks, struct err *err)
+static bool pass_run(const struct passing *p, const struct worker *of, struct run run,
+                     struct err *err)
 {
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
-            if (!close_block(&ks->workers[w], p, err))
-                return false;
+    uint64_t buffer[BUFFER];
+    for (size_t n; run.n > 0; run.n -= n, run.off += n * sizeof *buffer) {
+        n = run.n < BUFFER ? (size_t)run.n : BUFFER;
+        if (!read_scratch(of, buffer, n * sizeof *buffer, run.off, err) ||
+            !pass_on(p, buffer, n, err))
+            return false;
+    }
     return true;
 }
 
-bool keyset_counts(const struct keyset *ks)
+bool keyset_pass_partition(const struct keyset *ks, unsigned worker, unsigned partition,
+                           keyset_visitor *visit, void *ctx, struct err *err)
 {
-    return ks->spec.counts;
+    const struct passing p = {worker, partition, visit, ctx};
+    for (unsigned w = 0; w < ks->spec.workers; w++) {
+        const struct worker *of = &ks->workers[w];
+        struct run run = {.earlier = of->last_spill};
+        size_t n;
+        const uint64_t *block = open_block(of, partition, &n);
+        for (; block != NULL; block = *earlier(ks, block), n = BLOCK)
+            if (!pass_on(&p, block, n, err))
+                return false;
+        while (run.earlier != 0)
+            if (!read_scratch(of, &run, sizeof run, run.earlier + partition * sizeof run, err) ||
+                !pass_run(&p, of, run, err))
+                return false;
+    }
+    return true;
 }
 
-const char *keyset_scratch_dir(const struct keyset *ks)
+const struct keyset_spec *keyset_spec(const struct keyset *ks)
 {
-    return ks->spec.scratch_dir;
+    return &ks->spec;
 }

@@ -79,11 +79,8 @@ typedef bool keyset_range_visitor(void *ctx, const struct keyset_range *range, s
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_range_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err);
 
-/* Are repeats counted? As spec.counts. */
-bool keyset_counts(const struct keyset *ks);
-
-/* The directory for scratch files. */
-const char *keyset_scratch_dir(const struct keyset *ks);
+/* What it was made by. */
+const struct keyset_spec *keyset_spec(const struct keyset *ks);
 
 void keyset_free(struct keyset *ks);
 

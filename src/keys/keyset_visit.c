@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Visits the hashes of a keyset, partition by partition. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -9,130 +8,76 @@
 #include "keys/keyset_parts.h"
 #include "keys/sort.h"
 
-/* ---- The hashes of a partition as they are. */
-
-/* A partition whose hashes a worker passes to `visit`. */
-struct partition {
-    const struct keyset *ks;
-    struct worker *worker;
-    unsigned number;
+/* A pass over all partitions or all units, by several workers. A unit is the hashes whose first
+ * bits are the same, of one partition or of several; they are gathered and sorted. */
+struct pass {
+    struct keyset *ks;
+    uint64_t units;
+    bool (*unit)(struct pass *pass, unsigned worker, uint64_t i, struct err *err);
     keyset_visitor *visit;
+    keyset_range_visitor *visit_range;
+    void (*gave_up)(void *ctx);
     void *ctx;
+    struct err *err;
+    atomic_bool stop;
+    _Atomic uint64_t done; /* units, for progress */
+    /* Of units. */
+    unsigned bits;     /* the length of the visited prefixes */
+    unsigned visitors; /* workers that visit at once */
+    size_t stride;     /* the numbers that a gathered hash takes */
+    size_t room;       /* the hashes that a buffer has room for */
+    uint64_t *buffers; /* two for each visitor */
+    _Atomic uint64_t n_distinct;
 };
 
-static bool pass_on(const struct partition *p, const uint64_t *hash, size_t n, struct err *err)
+static unsigned unit_bits(const struct pass *pass)
 {
-    return p->visit(p->ctx, (unsigned)(p->worker - p->ks->workers), p->number, hash, n, err);
+    return pass->bits < KEYSET_BITS ? pass->bits : KEYSET_BITS;
 }
 
-static bool pass_run(const struct partition *p, const struct worker *of, struct run run,
-                     struct err *err)
+static unsigned unit_width(const struct pass *pass)
 {
-    uint64_t *buffer = p->worker->buffer;
-    for (size_t n; run.n > 0; run.n -= n, run.off += n * sizeof *buffer) {
-        n = run.n < BUFFER ? (size_t)run.n : BUFFER;
-        if (!keyset_read(of, buffer, n * sizeof *buffer, run.off, err) ||
-            !pass_on(p, buffer, n, err))
-            return false;
-    }
-    return true;
+    return 64 - unit_bits(pass);
 }
 
-static bool pass_spilled(const struct partition *p, const struct worker *of, struct err *err)
+/* The partitions of a unit. */
+static unsigned unit_partitions(const struct pass *pass)
 {
-    struct worker *worker = p->worker;
-    if (worker->buffer == NULL && (worker->buffer = malloc(BUFFER * sizeof(uint64_t))) == NULL)
-        return fail(err, "out of memory");
-    for (size_t i = 0; i < of->n_spills; i++) {
-        struct run run;
-        if (!keyset_read(of, &run, sizeof run, of->spills[i] + p->number * sizeof run, err) ||
-            !pass_run(p, of, run, err))
-            return false;
-    }
-    return true;
+    return 1U << (KEYSET_BITS - unit_bits(pass));
 }
 
-static bool pass_share(const struct partition *p, const struct worker *of, struct err *err)
+static uint64_t unit_size(const struct pass *pass, uint64_t unit)
 {
-    const struct share *s = &of->share[p->number];
-    size_t n_open;
-    const uint64_t *open = open_block(of, p->number, &n_open);
-    for (size_t i = 0; i < s->n_full; i++)
-        if (!pass_on(p, s->full[i], BLOCK, err))
-            return false;
-    return (n_open == 0 || pass_on(p, open, n_open, err)) &&
-           (s->n_spilled == 0 || pass_spilled(p, of, err));
-}
-
-static bool pass_partition(const struct partition *p, struct err *err)
-{
-    for (unsigned w = 0; w < p->ks->spec.workers; w++)
-        if (!pass_share(p, &p->ks->workers[w], err))
-            return false;
-    return true;
-}
-
-static uint64_t partition_size(const struct keyset *ks, unsigned partition)
-{
-    uint64_t n = 0;
-    for (unsigned w = 0; w < ks->spec.workers; w++) {
-        const struct share *s = &ks->workers[w].share[partition];
-        size_t n_open;
-        open_block(&ks->workers[w], partition, &n_open);
-        n += s->n_full * BLOCK + n_open + s->n_spilled;
-    }
-    return n;
-}
-
-/* ---- A unit, sorted: the hashes whose first bits are the same, of one partition or of several. */
-
-static unsigned unit_bits(const struct keyset *ks)
-{
-    return ks->bits < KEYSET_BITS ? ks->bits : KEYSET_BITS;
-}
-
-static unsigned unit_width(const struct keyset *ks)
-{
-    return 64 - unit_bits(ks);
-}
-
-static uint64_t unit_size(const struct keyset *ks, uint64_t unit)
-{
-    unsigned each = 1U << (KEYSET_BITS - unit_bits(ks));
+    const unsigned each = unit_partitions(pass);
     uint64_t n = 0;
     for (unsigned i = 0; i < each; i++)
-        n += partition_size(ks, (unsigned)unit * each + i);
+        n += keyset_partition_size(pass->ks, (unsigned)unit * each + i);
     return n;
-}
-
-/* The hashes of a unit, being gathered in worker->gathered. If repeats are counted, each is
- * followed by the number of its repeats. */
-struct gathering {
-    const struct keyset *ks;
-    struct worker *worker;
-    uint64_t unit;
-    size_t n; /* hashes */
-    bool had_repeats;
-};
-
-/* The numbers that a gathered hash takes. */
-static size_t stride_of(const struct keyset *ks)
-{
-    return ks->spec.counts ? 2 : 1;
 }
 
 /* In both buffers. */
-static uint64_t memory_of_one(const struct keyset *ks)
+static uint64_t memory_of_one(const struct pass *pass)
 {
-    return 2 * stride_of(ks) * sizeof(uint64_t);
+    return 2 * pass->stride * sizeof(uint64_t);
 }
+
+/* The hashes of a unit, being gathered in `gathered`. If repeats are counted, each is followed by
+ * the number of its repeats. */
+struct gathering {
+    const struct pass *pass;
+    unsigned worker;
+    uint64_t unit;
+    uint64_t *gathered, *sorted; /* the worker's buffers */
+    size_t n;                    /* hashes */
+    bool had_repeats;
+};
 
 static void sort_gathered(struct gathering *g)
 {
-    uint64_t *a = g->worker->gathered;
+    uint64_t *a = g->gathered;
     size_t n = 0, before = g->n;
-    if (g->ks->spec.counts) {
-        sort_pairs(a, g->worker->sorted, g->n, unit_width(g->ks));
+    if (g->pass->stride == 2) {
+        sort_pairs(a, g->sorted, g->n, unit_width(g->pass));
         for (size_t i = 0; i < g->n; i++) {
             if (n > 0 && a[2 * i] == a[2 * (n - 1)]) {
                 a[2 * (n - 1) + 1] += a[2 * i + 1] + 1;
@@ -142,7 +87,7 @@ static void sort_gathered(struct gathering *g)
             a[2 * n++ + 1] = a[2 * i + 1];
         }
     } else {
-        sort_hashes(a, g->worker->sorted, g->n, unit_width(g->ks));
+        sort_hashes(a, g->sorted, g->n, unit_width(g->pass));
         for (size_t i = 0; i < g->n; i++)
             if (n == 0 || a[i] != a[n - 1])
                 a[n++] = a[i];
@@ -153,11 +98,11 @@ static void sort_gathered(struct gathering *g)
 
 static void remove_repeats(struct gathering *g)
 {
-    if (g->ks->spec.counts) {
+    if (g->pass->stride == 2) {
         sort_gathered(g);
         return;
     }
-    size_t n = distinct(g->worker->gathered, g->worker->sorted, g->n, unit_width(g->ks));
+    size_t n = distinct(g->gathered, g->sorted, g->n, unit_width(g->pass));
     g->had_repeats |= n < g->n;
     g->n = n;
 }
@@ -165,9 +110,8 @@ static void remove_repeats(struct gathering *g)
 static bool fail_crowded(const struct gathering *g, struct err *err)
 {
     char count[NUM_TEXT], bytes[NUM_TEXT];
-    const struct keyset *ks = g->ks;
-    uint64_t n = unit_size(ks, g->unit);
-    uint64_t need = keyset_memory_to_sort(ks, n * memory_of_one(ks));
+    uint64_t n = unit_size(g->pass, g->unit);
+    uint64_t need = keyset_memory_to_sort(g->pass->ks, n * memory_of_one(g->pass));
     return fail(err,
                 "the hashes of %s keys are too close together to be sorted in this memory: "
                 "--memory %s would do; if such keys were chosen to do harm, --secret prevents it",
@@ -180,7 +124,7 @@ static bool gather(void *ctx, unsigned worker, unsigned partition, const uint64_
 {
     struct gathering *g = ctx;
     (void)worker, (void)partition;
-    const size_t room = g->ks->room / stride_of(g->ks);
+    const size_t room = g->pass->room;
     for (size_t some; n > 0; n -= some, hash += some) {
         if (g->n == room) {
             remove_repeats(g);
@@ -188,44 +132,29 @@ static bool gather(void *ctx, unsigned worker, unsigned partition, const uint64_
                 return fail_crowded(g, err);
         }
         some = room - g->n < n ? room - g->n : n;
-        if (g->ks->spec.counts)
+        if (g->pass->stride == 2)
             for (size_t i = 0; i < some; i++) {
-                g->worker->gathered[2 * (g->n + i)] = hash[i];
-                g->worker->gathered[2 * (g->n + i) + 1] = 0;
+                g->gathered[2 * (g->n + i)] = hash[i];
+                g->gathered[2 * (g->n + i) + 1] = 0;
             }
         else
-            memcpy(g->worker->gathered + g->n, hash, some * sizeof *hash);
+            memcpy(g->gathered + g->n, hash, some * sizeof *hash);
         g->n += some;
     }
     return true;
 }
 
-static bool gather_unit(const struct keyset *ks, struct worker *worker, uint64_t unit,
+static bool gather_unit(const struct pass *pass, unsigned worker, uint64_t unit,
                         struct gathering *g, struct err *err)
 {
-    unsigned each = 1U << (KEYSET_BITS - unit_bits(ks));
-    *g = (struct gathering){.ks = ks, .worker = worker, .unit = unit};
-    struct partition p = {ks, worker, (unsigned)unit * each, gather, g};
-    for (unsigned i = 0; i < each; i++, p.number++)
-        if (!pass_partition(&p, err))
+    const unsigned each = unit_partitions(pass);
+    uint64_t *buffer = pass->buffers + 2 * worker * pass->room * pass->stride;
+    *g = (struct gathering){pass, worker, unit, buffer, buffer + pass->room * pass->stride,
+                            0,    false};
+    for (unsigned i = 0; i < each; i++)
+        if (!keyset_pass_partition(pass->ks, worker, (unsigned)unit * each + i, gather, g, err))
             return false;
     return true;
-}
-
-static bool visit_range(const struct gathering *g, const uint64_t *hash, size_t n, uint64_t first,
-                        unsigned width, struct err *err)
-{
-    const struct keyset *ks = g->ks;
-    uint64_t last = width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX;
-    struct keyset_range range = {
-        .worker = (unsigned)(g->worker - ks->workers),
-        .first = first,
-        .last = last,
-        .hash = hash,
-        .n = n,
-        .had_repeats = g->had_repeats,
-    };
-    return ks->visit_range(ks->visit_ctx, &range, err);
 }
 
 /* Visits n sorted hashes, all of those in a range: each prefix apart, and at most spec.part at a
@@ -233,171 +162,146 @@ static bool visit_range(const struct gathering *g, const uint64_t *hash, size_t 
 static bool visit_parts(const struct gathering *g, const uint64_t *a, size_t n, uint64_t first,
                         unsigned width, struct err *err)
 {
-    const size_t stride = stride_of(g->ks), part = g->ks->spec.part;
-    if (width > 64 - g->ks->bits || (part > 0 && n > part)) {
+    const struct pass *pass = g->pass;
+    const size_t part = keyset_spec(pass->ks)->part;
+    if (width > 64 - pass->bits || (part > 0 && n > part)) {
         uint64_t middle = first + ((uint64_t)1 << --width);
-        size_t n_low = sort_below(a, n, stride, middle);
+        size_t n_low = sort_below(a, n, pass->stride, middle);
         return visit_parts(g, a, n_low, first, width, err) &&
-               visit_parts(g, a + n_low * stride, n - n_low, middle, width, err);
+               visit_parts(g, a + n_low * pass->stride, n - n_low, middle, width, err);
     }
-    return visit_range(g, a, n, first, width, err);
+    const struct keyset_range range = {
+        .worker = g->worker,
+        .first = first,
+        .last = width < 64 ? first + (((uint64_t)1 << width) - 1) : UINT64_MAX,
+        .hash = a,
+        .n = n,
+        .had_repeats = g->had_repeats,
+    };
+    return pass->visit_range(pass->ctx, &range, err);
 }
 
-/* ---- Passes over all partitions or units by all workers. */
-
-struct pass {
-    struct keyset *ks;
-    bool (*unit)(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err);
-    uint64_t units;
-    struct err *err;
-};
-
 /* Worker 0 shows the progress of all. */
-static void do_unit(void *ctx, unsigned w, uint64_t i)
+static void do_unit(void *ctx, unsigned worker, uint64_t i)
 {
-    const struct pass *pass = ctx;
-    struct keyset *ks = pass->ks;
+    struct pass *pass = ctx;
     struct err err;
-    if (ks->stop)
+    if (pass->stop)
         return;
-    if (!pass->unit(ks, &ks->workers[w], i, &err)) {
+    if (!pass->unit(pass, worker, i, &err)) {
         /* The first to fail has the cause; others may fail because of it. */
-        if (atomic_exchange(&ks->stop, true))
+        if (atomic_exchange(&pass->stop, true))
             return;
         *pass->err = err;
-        if (ks->gave_up != NULL)
-            ks->gave_up(ks->visit_ctx);
+        if (pass->gave_up != NULL)
+            pass->gave_up(pass->ctx);
         return;
     }
-    uint64_t done = atomic_fetch_add_explicit(&ks->parts_done, 1, memory_order_relaxed) + 1;
-    if (w == 0)
+    uint64_t done = atomic_fetch_add_explicit(&pass->done, 1, memory_order_relaxed) + 1;
+    if (worker == 0)
         progress_part(done, pass->units);
 }
 
-static bool run_pass(const struct pass *pass, unsigned threads)
+static bool run_pass(struct pass *pass, unsigned threads)
 {
-    struct pass copy = *pass;
-    pass->ks->stop = false;
-    pass->ks->parts_done = 0;
-    parallel_for(threads, pass->units, do_unit, &copy);
-    if (pass->ks->stop)
-        return false;
-    progress_part(pass->units, pass->units);
-    return true;
+    parallel_for(threads, pass->units, do_unit, pass);
+    if (!pass->stop)
+        progress_part(pass->units, pass->units);
+    return !pass->stop;
 }
 
 /* Divides the memory among as many visitors as it has room for. If need be, takes it from the
  * collected hashes. */
-static bool get_room(struct keyset *ks, uint64_t units, struct err *err)
+static bool get_room(struct pass *pass, struct err *err)
 {
-    const uint64_t each = memory_of_one(ks);
+    const uint64_t each = memory_of_one(pass);
     uint64_t most = 0, all;
-    for (uint64_t i = 0; i < units; i++)
-        if (unit_size(ks, i) > most)
-            most = unit_size(ks, i);
-    ks->visitors = visitors_of(&ks->spec);
-    if (ks->arena != NULL && keyset_free_memory(ks) / each / ks->visitors < most &&
-        !keyset_spill_all(ks, err))
+    for (uint64_t i = 0; i < pass->units; i++)
+        if (unit_size(pass, i) > most)
+            most = unit_size(pass, i);
+    pass->visitors = visitors_of(keyset_spec(pass->ks));
+    if (keyset_free_memory(pass->ks) / each / pass->visitors < most &&
+        !keyset_spill_all(pass->ks, err))
         return false;
-    all = keyset_free_memory(ks) / each;
-    while (ks->visitors > 1 && all / ks->visitors < most)
-        ks->visitors--;
-    if (most > all / ks->visitors)
-        most = all / ks->visitors;
-    ks->room = (size_t)(most < SORT_MOST ? most : SORT_MOST) * stride_of(ks);
+    all = keyset_free_memory(pass->ks) / each;
+    while (pass->visitors > 1 && all / pass->visitors < most)
+        pass->visitors--;
+    if (most > all / pass->visitors)
+        most = all / pass->visitors;
+    pass->room = (size_t)(most < SORT_MOST ? most : SORT_MOST);
     return true;
 }
 
-static bool get_buffers(const struct keyset *ks, struct err *err)
+/* Runs pass->unit for each value of the first pass->bits bits. */
+static bool run_units(struct pass *pass, struct err *err)
 {
-    for (unsigned w = 0; w < ks->visitors; w++) {
-        struct worker *worker = &ks->workers[w];
-        worker->gathered = keyset_map(ks->room * sizeof(uint64_t), true);
-        worker->sorted = keyset_map(ks->room * sizeof(uint64_t), true);
-        if (worker->gathered == NULL || worker->sorted == NULL)
-            return fail_errno(err, "cannot get memory for keys");
-    }
-    return true;
-}
-
-static void free_buffers(const struct keyset *ks)
-{
-    for (unsigned w = 0; w < ks->visitors; w++) {
-        struct worker *worker = &ks->workers[w];
-        keyset_unmap(worker->gathered, ks->room * sizeof(uint64_t));
-        keyset_unmap(worker->sorted, ks->room * sizeof(uint64_t));
-        worker->gathered = worker->sorted = NULL;
-    }
-}
-
-/* Calls `unit` for each value of the first bits. */
-static bool run_units(struct keyset *ks, unsigned bits,
-                      bool (*unit)(struct keyset *ks, struct worker *worker, uint64_t i,
-                                   struct err *err),
-                      struct err *err)
-{
-    ks->bits = bits;
-    const struct pass pass = {ks, unit, (uint64_t)1 << unit_bits(ks), err};
-    if (!keyset_close_blocks(ks, err) || !get_room(ks, pass.units, err))
+    pass->units = (uint64_t)1 << unit_bits(pass);
+    pass->stride = keyset_spec(pass->ks)->counts ? 2 : 1;
+    if (!get_room(pass, err))
         return false;
-    bool ok = get_buffers(ks, err) && run_pass(&pass, ks->visitors);
-    free_buffers(ks);
+    const size_t bytes = (size_t)memory_of_one(pass) * pass->room * pass->visitors;
+    pass->buffers = keyset_map(bytes, true);
+    if (pass->buffers == NULL)
+        return fail_errno(err, "cannot get memory for keys");
+    bool ok = run_pass(pass, pass->visitors);
+    keyset_unmap(pass->buffers, bytes);
     return ok;
 }
 
-static bool count_unit(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
+static bool count_unit(struct pass *pass, unsigned worker, uint64_t i, struct err *err)
 {
     struct gathering g;
-    if (!gather_unit(ks, worker, i, &g, err))
+    if (!gather_unit(pass, worker, i, &g, err))
         return false;
     remove_repeats(&g);
-    worker->n_distinct += g.n;
+    pass->n_distinct += g.n;
     return true;
 }
 
 bool keyset_count(struct keyset *ks, uint64_t *n_distinct, struct err *err)
 {
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        ks->workers[w].n_distinct = 0;
-    ks->gave_up = NULL;
-    if (!run_units(ks, KEYSET_BITS, count_unit, err))
-        return false;
-    *n_distinct = 0;
-    for (unsigned w = 0; w < ks->spec.workers; w++)
-        *n_distinct += ks->workers[w].n_distinct;
-    return true;
+    struct pass pass = {.ks = ks, .bits = KEYSET_BITS, .unit = count_unit, .err = err};
+    bool ok = run_units(&pass, err);
+    *n_distinct = pass.n_distinct;
+    return ok;
 }
 
-static bool visit_unit(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
+static bool visit_unit(struct pass *pass, unsigned worker, uint64_t i, struct err *err)
 {
     struct gathering g;
-    if (!gather_unit(ks, worker, i, &g, err))
+    if (!gather_unit(pass, worker, i, &g, err))
         return false;
     sort_gathered(&g);
-    uint64_t first = unit_bits(ks) > 0 ? i << unit_width(ks) : 0;
-    return visit_parts(&g, worker->gathered, g.n, first, unit_width(ks), err);
+    uint64_t first = unit_bits(pass) > 0 ? i << unit_width(pass) : 0;
+    return visit_parts(&g, g.gathered, g.n, first, unit_width(pass), err);
 }
 
 bool keyset_visit_sorted(struct keyset *ks, unsigned bits, keyset_range_visitor *visit,
                          void (*gave_up)(void *ctx), void *ctx, struct err *err)
 {
-    ks->visit_range = visit;
-    ks->gave_up = gave_up;
-    ks->visit_ctx = ctx;
-    return run_units(ks, bits, visit_unit, err);
+    struct pass pass = {.ks = ks,
+                        .bits = bits,
+                        .unit = visit_unit,
+                        .visit_range = visit,
+                        .gave_up = gave_up,
+                        .ctx = ctx,
+                        .err = err};
+    return run_units(&pass, err);
 }
 
-static bool visit_partition(struct keyset *ks, struct worker *worker, uint64_t i, struct err *err)
+static bool visit_partition(struct pass *pass, unsigned worker, uint64_t i, struct err *err)
 {
-    const struct partition p = {ks, worker, (unsigned)i, ks->visit, ks->visit_ctx};
-    return pass_partition(&p, err) && pass_on(&p, NULL, 0, err);
+    return keyset_pass_partition(pass->ks, worker, (unsigned)i, pass->visit, pass->ctx, err) &&
+           pass->visit(pass->ctx, worker, (unsigned)i, NULL, 0, err);
 }
 
 bool keyset_visit(struct keyset *ks, keyset_visitor *visit, void *ctx, struct err *err)
 {
-    const struct pass pass = {ks, visit_partition, KEYSET_PARTITIONS, err};
-    ks->visit = visit;
-    ks->gave_up = NULL;
-    ks->visit_ctx = ctx;
-    return keyset_close_blocks(ks, err) && run_pass(&pass, ks->spec.workers);
+    struct pass pass = {.ks = ks,
+                        .units = KEYSET_PARTITIONS,
+                        .unit = visit_partition,
+                        .visit = visit,
+                        .ctx = ctx,
+                        .err = err};
+    return run_pass(&pass, keyset_spec(ks)->workers);
 }

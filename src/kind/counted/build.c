@@ -140,7 +140,7 @@ static bool to_scratch(struct build *b, const uint64_t *hash, size_t n, struct e
     if (n == 0)
         return true;
     if (c->scratch < 0)
-        c->scratch = disk_scratch(keyset_scratch_dir(b->keys), err);
+        c->scratch = disk_scratch(keyset_spec(b->keys)->scratch_dir, err);
     c->n_scratch += n;
     return c->scratch >= 0 && disk_write(c->scratch, hash, n * sizeof *hash,
                                          (c->n_scratch - n) * sizeof *hash, "scratch file", err);
@@ -253,7 +253,7 @@ static bool build_set(const struct target *target, struct keyset *keys,
     struct build b = {.presumed = target->presumed,
                       .carry = NO_CARRY,
                       .keys = keys,
-                      .lanes = 1 + keyset_counts(keys)};
+                      .lanes = 1 + keyset_spec(keys)->counts};
     counted_layer_begin(&b.layer, target, design);
     bool ok = keyset_visit_sorted(keys, bits, visit, give_up_set, &b, err) &&
               counted_layer_end(&b.layer, err);
