@@ -125,7 +125,7 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth dist deb static packages musl plain systems install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth threads dist deb static packages musl plain systems install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -357,6 +357,11 @@ figures: plot
 growth:
 	+$(Q)$(PARALLEL) all
 	$(Q)python3 tests/bench/growth.py $(BUILD) >$(BUILD)/growth.svg
+
+## threads: what 1, 2, 4, ... threads bring, up to the CPUs of this machine (THREADS_N keys; see threads.py)
+threads:
+	+$(Q)$(PARALLEL) all
+	$(Q)python3 tests/bench/threads.py $(BUILD)
 
 # ---- packages
 
