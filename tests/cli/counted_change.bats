@@ -220,6 +220,23 @@ counts()
     [ "$(counts f.seen a)" = 131 ]
 }
 
+@test "more chosen keys than a group of a counted set takes are refused; with a secret they are taken" {
+    python3 "$SOURCE/tests/lib/crafted.py" run 65000 >some
+    python3 "$SOURCE/tests/lib/crafted.py" run 66000 >more
+    seen create --counted -p 0 --hex f.seen some
+    cp f.seen before.seen
+    for command in 'add f.seen more' 'create --force --counted -p 0 --hex f.seen more'; do
+        # shellcheck disable=SC2086 # several words
+        run -2 --separate-stderr seen $command
+        [ "$output" = '' ]
+        [ "$stderr" = "seen: the hashes of more than 65536 keys are too close together: such keys were \
+chosen to do harm; a set made with --secret takes them" ]
+        cmp f.seen before.seen
+    done
+    quiet seen create --counted -p 0 --hex --secret s.key --new-secret g.seen more
+    [ "$(seen query -c --secret s.key g.seen more)" = 66000 ]
+}
+
 @test "whenever it is killed, the file is as before or as after, and a repetition makes it as after" {
     need_preload
     seq 500 | seen create --counted -n 2000 f.seen

@@ -95,7 +95,7 @@ class Case:
         self.directory, self.traces = directory, traces
         size = self.chance.choice([300, 1000, 3000])
         large = not options.short and seed % 5 == 0
-        self.crowd = Crowd(self.chance, 100000 if large else size)
+        self.crowd = Crowd(self.chance, 60000 if large else size)
         self.steps = 30 if large or options.short else 100
         self.files, self.log, self.said = {}, [], ""
         self.ids = 0

@@ -31,11 +31,8 @@ struct input {
 };
 
 struct work {
-    struct counted_source source;
-    struct combine *c;
     struct input *input;         /* n */
     struct counted_merge *merge; /* n, or 1 if n is 1 */
-    struct counted_merge *last;  /* of the opened groups */
     struct counted_stream **stream;
     struct counted_array none;
 };
@@ -100,18 +97,6 @@ static struct counted_merge *combine_range(const struct combine *c, struct work 
     return &w->merge[made - 1];
 }
 
-/* Opens the entries of groups [begin, end) of the result. */
-static struct counted_stream *open_input_groups(struct counted_source *source, uint64_t begin,
-                                                uint64_t end, struct err *err)
-{
-    struct work *w = (struct work *)source;
-    uint64_t first = counted_group_first(&w->c->design, begin);
-    uint64_t last = counted_group_first(&w->c->design, end) - 1;
-    (void)err;
-    w->last = combine_range(w->c, w, first, last);
-    return &w->last->stream;
-}
-
 static bool read_on(struct counted_stream *s, struct err *err)
 {
     struct counted_run run;
@@ -129,12 +114,10 @@ static bool add_to(uint64_t *sum, uint64_t more)
 }
 
 /* Adds the numbers of the part that was read to the totals. */
-static bool note(struct counted_source *source, struct err *err)
+static bool note(struct combine *c, const struct work *w, const struct counts_seen *part,
+                 struct err *err)
 {
-    const struct work *w = (const struct work *)source;
-    struct combine *c = w->c;
     struct counts_seen *all = &c->seen;
-    const struct counts_seen *part = &w->last->seen;
     pthread_mutex_lock(&c->lock);
     all->a += part->a;
     all->b += part->b;
@@ -153,13 +136,10 @@ static bool note(struct counted_source *source, struct err *err)
     return fits || fail(err, "the sum of the counts would be 2^64 or more");
 }
 
-static struct work *new_work(struct combine *c, struct err *err)
+static struct work *new_work(unsigned n, struct err *err)
 {
-    unsigned n = c->n;
     struct work *w = calloc(1, sizeof *w);
     if (w != NULL) {
-        w->source = (struct counted_source){open_input_groups, note};
-        w->c = c;
         w->input = calloc(n, sizeof *w->input);
         w->merge = calloc(n, sizeof *w->merge);
         w->stream = calloc(n, sizeof(struct counted_stream *));
@@ -211,17 +191,17 @@ static bool merge_part(struct combine *c, struct work *w, uint64_t begin, uint64
         return false;
     if (same)
         return copy_part(c, begin, end, err);
-    if (c->layer != NULL)
-        return counted_layer_part(c->layer, begin, end, &w->source, err);
-    struct counted_stream *all = open_input_groups(&w->source, begin, end, err);
-    return read_on(all, err) && note(&w->source, err);
+    struct counted_merge *all = combine_range(c, w, first, last);
+    bool ok = c->layer != NULL ? counted_layer_part(c->layer, begin, end, &all->stream, err)
+                               : read_on(&all->stream, err);
+    return ok && note(c, w, &all->seen, err);
 }
 
 static bool make_part(struct combine *c, uint64_t part, struct err *err)
 {
     uint64_t groups = counted_groups(&c->design), begin = part * GROUPS_AT_ONCE;
     uint64_t end = groups - begin < GROUPS_AT_ONCE ? groups : begin + GROUPS_AT_ONCE;
-    struct work *w = new_work(c, err);
+    struct work *w = new_work(c->n, err);
     if (w == NULL)
         return false;
     bool ok = merge_part(c, w, begin, end, err);

@@ -7,40 +7,25 @@
 
 #include "kind/counted/parts.h"
 
-/* Bytes are handed to the sink in pieces of about these sizes. */
-enum { PIECE = 1 << 20, LINES_PIECE = 1 << 16 };
-
 /* Bytes after a block that the bit writers may overwrite. */
 enum { SLACK = 16 };
 
-enum mode {
-    WHOLE,   /* groups are collected in `out`; a large block ends it */
-    MEASURE, /* of one group, the lengths of its blocks are noted; nothing is written */
-    STREAM,  /* this group is written, as it was measured */
-};
-
-struct counted_encoder {
+struct encoder {
     struct counted counted;
-    struct counted_sink sink;
-    struct counted_made made;
-    enum mode mode;
-    bool any, crowded;
+    struct counted_part *part;
+    size_t room;          /* of part->groups */
+    uint64_t first, last; /* fingerprints that the part may have */
     uint64_t previous;
     /* The block whose entries are being collected. */
     uint64_t block, block_last; /* its number, its largest fingerprint */
-    uint64_t n, any_counts;     /* its entries; each count less 1, all ORed */
-    uint64_t value[COUNTED_ENTRIES], count[COUNTED_ENTRIES]; /* of the first entries */
-    /* The group that is being encoded, and the bytes that wait for the sink. */
-    uint64_t first_group, group, end_group;
-    uint64_t group_base;           /* where it begins in the output */
-    uint64_t group_len;            /* of its blocks so far, without the table */
+    uint64_t *value, *count;    /* room for those of a group */
+    size_t n;                   /* its entries */
+    uint64_t any_counts;        /* each count less 1, all ORed */
+    /* The group that is being encoded. */
+    size_t begin;                  /* where it begins in part->groups */
+    size_t entries;                /* that it has so far */
     uint64_t ends[COUNTED_BLOCKS]; /* as in a large group's table, not counting the table's bytes */
-    uint8_t count_bytes[COUNTED_BLOCKS]; /* of its large blocks */
-    unsigned slot;                       /* blocks of the group that are encoded */
-    uint8_t *out;
-    size_t out_len, out_room, group_at; /* where the group begins in out */
-    uint8_t lines[LINES_PIECE];
-    size_t lines_len;
+    unsigned slot;                 /* blocks of the group that are encoded */
 };
 
 uint64_t counted_group_first(const struct counted *c, uint64_t group)
@@ -55,7 +40,7 @@ void counted_move_lines(uint8_t *lines, size_t len, uint64_t by)
         put_le64(lines + at, get_le64(lines + at) + by);
 }
 
-static void start_block(struct counted_encoder *e, uint64_t block)
+static void start_block(struct encoder *e, uint64_t block)
 {
     uint64_t top = counted_top(&e->counted), first = counted_block_first(&e->counted, block);
     uint64_t width = counted_mask(e->counted.low + COUNTED_BUCKET_BITS);
@@ -63,180 +48,104 @@ static void start_block(struct counted_encoder *e, uint64_t block)
     e->block_last = top - first < width ? top : first + width;
 }
 
-struct counted_encoder *counted_encoder_new(const struct counted *design, uint64_t first,
-                                            uint64_t end, const struct counted_sink *sink,
-                                            struct err *err)
+/* Returns where the next `len` bytes of groups go; NULL: out of memory. */
+static uint8_t *make_room(struct encoder *e, size_t len, struct err *err)
 {
-    struct counted_encoder *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        fail(err, "out of memory");
-        return NULL;
+    enum { ROOM = 1 << 16 };
+    struct counted_part *part = e->part;
+    if (len > e->room - part->groups_len) {
+        size_t room = part->groups_len + len + e->room / 2 + ROOM;
+        uint8_t *groups = realloc(part->groups, room);
+        if (groups == NULL) {
+            fail(err, "out of memory");
+            return NULL;
+        }
+        part->groups = groups;
+        e->room = room;
     }
-    e->counted = *design;
-    e->sink = *sink;
-    e->group = e->first_group = first;
-    e->end_group = end;
-    start_block(e, first * COUNTED_BLOCKS);
-    return e;
+    return part->groups + part->groups_len;
 }
 
-void counted_encoder_free(struct counted_encoder *e)
+static bool is_large_group(const struct encoder *e)
 {
-    if (e == NULL)
-        return;
-    free(e->out);
-    free(e);
-}
-
-static bool flush_lines(struct counted_encoder *e, struct err *err)
-{
-    size_t len = e->lines_len;
-    e->made.lines_len += len;
-    e->lines_len = 0;
-    return len == 0 || e->sink.lines(e->sink.ctx, e->lines, len, err);
-}
-
-/* Hands all finished groups to the sink. */
-static bool flush_groups(struct counted_encoder *e, struct err *err)
-{
-    size_t len = e->group_at, rest = e->out_len - len;
-    if (len == 0)
-        return true;
-    bool ok = e->sink.groups(e->sink.ctx, e->out, len, err);
-    memmove(e->out, e->out + len, rest);
-    e->made.groups_len += len;
-    e->group_at = 0;
-    e->out_len = rest;
-    return ok;
-}
-
-/* Makes room for `len` more bytes of output. */
-static bool make_out_room(struct counted_encoder *e, uint64_t len, struct err *err)
-{
-    if (len < e->out_room && e->out_len < e->out_room - len)
-        return true;
-    uint64_t room = e->out_len + len + PIECE + e->out_room / 2;
-    uint8_t *out = room < SIZE_MAX / 2 ? realloc(e->out, (size_t)room) : NULL;
-    if (out == NULL)
-        return fail(err, "out of memory");
-    e->out = out;
-    e->out_room = (size_t)room;
-    return true;
-}
-
-static bool is_large_group(const struct counted_encoder *e)
-{
-    unsigned blocks = counted_group_blocks(&e->counted, e->group);
-    bool large = (e->ends[blocks - 1] & ~COUNTED_LARGE) > COUNTED_GROUP_BYTES;
-    for (unsigned i = 0; i < blocks; i++)
+    bool large = e->part->groups_len - e->begin > COUNTED_GROUP_BYTES;
+    for (unsigned i = 0; i < e->slot; i++)
         large |= (e->ends[i] & COUNTED_LARGE) != 0;
     return large;
 }
 
-static void put_group_line(struct counted_encoder *e, bool large)
+/* Inserts the table of a group in front of its blocks. */
+static bool put_table(struct encoder *e, struct err *err)
 {
-    uint8_t *line = e->lines + e->lines_len;
-    put_le64(line, large ? e->group_base | COUNTED_LARGE : e->group_base);
+    size_t table = 8 * (size_t)e->slot;
+    if (make_room(e, table, err) == NULL)
+        return false;
+    uint8_t *group = e->part->groups + e->begin;
+    memmove(group + table, group, e->part->groups_len - e->begin);
+    for (unsigned i = 0; i < e->slot; i++)
+        put_le64(group + 8 * i, e->ends[i] + table);
+    e->part->groups_len += table;
+    return true;
+}
+
+static bool finish_group(struct encoder *e, struct err *err)
+{
+    bool large = is_large_group(e);
+    uint8_t *line = e->part->lines + e->part->lines_len;
+    put_le64(line, large ? e->begin | COUNTED_LARGE : e->begin);
     for (unsigned i = 0; i < e->slot; i++) {
         unsigned end = large ? 0 : (unsigned)e->ends[i];
         line[8 + 2 * i] = (uint8_t)end;
         line[8 + 2 * i + 1] = (uint8_t)(end >> 8);
     }
-    e->lines_len += 8 + 2 * (size_t)e->slot;
-}
-
-/* Inserts the table of a group in front of what is in `out` of its blocks. */
-static bool put_table(struct counted_encoder *e, struct err *err)
-{
-    size_t blocks = counted_group_blocks(&e->counted, e->group), table = 8 * blocks;
-    if (!make_out_room(e, table, err))
+    e->part->lines_len += 8 + 2 * (size_t)e->slot;
+    if (large && !put_table(e, err))
         return false;
-    uint8_t *group = e->out + e->group_at;
-    memmove(group + table, group, e->out_len - e->group_at);
-    for (size_t i = 0; i < blocks; i++)
-        put_le64(group + 8 * i, e->ends[i] + table);
-    e->out_len += table;
-    return true;
-}
-
-static bool finish_group(struct counted_encoder *e, struct err *err)
-{
-    bool large = is_large_group(e);
-    if (e->mode == MEASURE) {
-        e->made.lines_len = 8 + 2 * (uint64_t)e->slot;
-        e->made.groups_len = e->group_len + (large ? 8 * (uint64_t)e->slot : 0);
-    } else {
-        put_group_line(e, large);
-        if (large && e->mode == WHOLE && !put_table(e, err))
-            return false;
-    }
-    e->group++;
     e->slot = 0;
-    e->group_len = 0;
-    e->group_at = e->out_len;
-    e->group_base = e->made.groups_len + e->out_len;
-    return (e->out_len < PIECE || flush_groups(e, err)) &&
-           (e->lines_len + COUNTED_LINE <= LINES_PIECE || flush_lines(e, err));
-}
-
-/* Writes an entry of a large block. */
-static bool put_large_entry(struct counted_encoder *e, uint64_t v, uint64_t count, struct err *err)
-{
-    unsigned wide = counted_wide(&e->counted);
-    if (!make_out_room(e, wide + 8 + SLACK, err))
-        return false;
-    uint8_t *to = e->out + e->out_len;
-    put_le64(to, v - counted_block_first(&e->counted, e->block));
-    put_le64(to + wide, count - 1);
-    e->out_len += wide + e->count_bytes[e->slot];
-    e->group_at = e->out_len;
-    return e->out_len < PIECE || flush_groups(e, err);
-}
-
-/* Begins a large block, with the entries that were collected. */
-static bool start_large(struct counted_encoder *e, struct err *err)
-{
-    if (!make_out_room(e, 1 + SLACK, err))
-        return false;
-    e->out[e->out_len++] = e->count_bytes[e->slot];
-    for (size_t i = 0; i < COUNTED_ENTRIES; i++)
-        if (!put_large_entry(e, e->value[i], e->count[i], err))
-            return false;
+    e->entries = 0;
+    e->begin = e->part->groups_len;
     return true;
 }
 
-/* The encoding of a block that is not large. */
-struct code {
-    struct counted_code counts;
-    uint64_t bits, len; /* before the counts; bytes of all */
-};
-
-static struct code code_of(const struct counted_encoder *e)
+static bool put_large_block(struct encoder *e, struct err *err)
 {
-    struct code c = {.counts = counted_best_code(e->count, (size_t)e->n)};
-    c.bits = counted_block_buckets(&e->counted, e->block) + e->n;
-    c.len = (c.bits + c.counts.bits + e->n * e->counted.low + 7) / 8;
-    return c;
+    unsigned wide = counted_wide(&e->counted), bytes = 0;
+    uint64_t first = counted_block_first(&e->counted, e->block);
+    for (uint64_t most = e->any_counts; most > 0; most >>= 8)
+        bytes++;
+    size_t len = 1 + e->n * (wide + bytes);
+    uint8_t *to = make_room(e, len + SLACK, err);
+    if (to == NULL)
+        return false;
+    *to++ = (uint8_t)bytes;
+    for (size_t i = 0; i < e->n; i++, to += wide + bytes) {
+        put_le64(to, e->value[i] - first);
+        put_le64(to + wide, e->count[i] - 1);
+    }
+    e->part->groups_len += len;
+    return true;
 }
 
-static void put_remainders(struct counted_encoder *e, uint8_t *to, uint64_t bit)
+static void put_remainders(const struct encoder *e, uint8_t *to, uint64_t bit)
 {
     struct counted_writer w = counted_writer_at(to, bit);
     unsigned low = e->counted.low;
     uint64_t mask = counted_mask(low);
-    for (size_t i = (size_t)e->n; i-- > 0;)
+    for (size_t i = e->n; i-- > 0;)
         counted_write(&w, e->value[i] & mask, low);
     counted_write_end(&w);
 }
 
-static bool put_block(struct counted_encoder *e, const struct code *code, struct err *err)
+static bool put_block(struct encoder *e, struct err *err)
 {
     enum { WORDS = (COUNTED_BUCKETS + COUNTED_ENTRIES) / 64 };
+    const struct counted_code counts = counted_best_code(e->count, e->n);
     unsigned low = e->counted.low;
-    uint64_t bits = code->bits;
-    if (!make_out_room(e, code->len + 8 * WORDS + SLACK, err))
+    uint64_t bits = counted_block_buckets(&e->counted, e->block) + e->n; /* before the counts */
+    size_t len = (size_t)(bits + counts.bits + e->n * low + 7) / 8;
+    uint8_t *to = make_room(e, len + 8 * WORDS + SLACK, err);
+    if (to == NULL)
         return false;
-    uint8_t *to = e->out + e->out_len;
     uint64_t word[WORDS] = {0};
     for (size_t i = 0; i < e->n; i++) {
         size_t zero = (size_t)(e->value[i] >> low & (COUNTED_BUCKETS - 1)) + i;
@@ -248,136 +157,104 @@ static bool put_block(struct counted_encoder *e, const struct code *code, struct
         put_le64(to + 8 * i, 64 * i + 64 <= bits ? ~word[i]
                              : 64 * i < bits     ? ~word[i] & counted_mask(bits % 64)
                                                  : 0);
-    if (code->counts.bits > 0)
-        counted_put_counts(to, bits, &code->counts, e->count, (size_t)e->n);
-    put_remainders(e, to, 8 * code->len - e->n * low);
-    e->out_len += (size_t)code->len;
+    if (counts.bits > 0)
+        counted_put_counts(to, bits, &counts, e->count, e->n);
+    put_remainders(e, to, 8 * len - e->n * low);
+    e->part->groups_len += len;
     return true;
 }
 
-/* The length of the collected block, which is large. */
-static uint64_t measure_large(struct counted_encoder *e)
-{
-    unsigned bytes = 0;
-    for (uint64_t most = e->any_counts; most > 0; most >>= 8)
-        bytes++;
-    e->count_bytes[e->slot] = (uint8_t)bytes;
-    return 1 + e->n * (counted_wide(&e->counted) + bytes);
-}
-
-/* Encodes the collected block. Of a large one all has been written. */
-static bool finish_block(struct counted_encoder *e, struct err *err)
+/* Encodes the collected block. */
+static bool finish_block(struct encoder *e, struct err *err)
 {
     bool large = e->n > COUNTED_ENTRIES;
-    if (large) {
-        e->group_len += measure_large(e);
-    } else if (e->n > 0) {
-        struct code code = code_of(e);
-        if (e->mode != MEASURE && !put_block(e, &code, err))
-            return false;
-        e->group_len += code.len;
-    }
-    e->ends[e->slot++] = e->group_len | (large ? COUNTED_LARGE : 0);
-    e->n = e->any_counts = 0;
-    return e->slot < counted_group_blocks(&e->counted, e->group) || finish_group(e, err);
+    bool ok = large ? put_large_block(e, err) : e->n == 0 || put_block(e, err);
+    if (!ok)
+        return false;
+    e->ends[e->slot++] = (e->part->groups_len - e->begin) | (large ? COUNTED_LARGE : 0);
+    e->n = 0;
+    e->any_counts = 0;
+    return e->slot < counted_group_blocks(&e->counted, e->block++ / COUNTED_BLOCKS) ||
+           finish_group(e, err);
 }
 
-/* Ends the current block and starts the given one. All blocks between are empty. */
-static bool go_to_block(struct counted_encoder *e, uint64_t block, struct err *err)
+/* Encodes all blocks before the given one. Those after the collected one are empty. */
+static bool finish_blocks(struct encoder *e, uint64_t end, struct err *err)
 {
-    while (e->block < block) {
+    while (e->block < end)
         if (!finish_block(e, err))
             return false;
-        e->block++;
-    }
-    start_block(e, block);
     return true;
 }
 
-/* Takes an entry that makes a block large, or a later one. */
-static bool crowd(struct counted_encoder *e, uint64_t v, uint64_t times, struct err *err)
+bool counted_crowded(struct err *err)
 {
-    if (e->mode == STREAM)
-        return (e->n > COUNTED_ENTRIES || start_large(e, err)) && put_large_entry(e, v, times, err);
-    e->crowded = e->mode == WHOLE;
-    return !e->crowded || fail(err, "a block of a counted set is large");
+    return fail(err,
+                "the hashes of more than %d keys are too close together: such keys were chosen to "
+                "do harm; a set made with --secret takes them",
+                COUNTED_CROWD);
 }
 
-bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint64_t *count,
-                    size_t n, struct err *err)
+static bool encode_run(struct encoder *e, const struct counted_run *run, struct err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint64_t v = value[i], times = count != NULL ? count[i] : 1;
-        if ((e->any && v <= e->previous) || v > counted_top(&e->counted))
+    struct counted_part *part = e->part;
+    for (size_t i = 0; i < run->n; i++) {
+        uint64_t v = run->value[i], times = run->count[i];
+        if ((part->entries > 0 && v <= e->previous) || v < e->first || v > e->last)
             return fail(err, "the fingerprints of a counted set are not in order");
-        if (times == 0 || times > UINT64_MAX - e->made.total)
+        if (times == 0 || times > UINT64_MAX - part->total)
             return fail(err, "the counts of a counted set do not fit 64 bits");
         if (v > e->block_last) {
             uint64_t block = v >> e->counted.low >> COUNTED_BUCKET_BITS;
-            if (block / COUNTED_BLOCKS >= e->end_group)
-                return fail(err, "a fingerprint is not in its part of a counted set");
-            if (!go_to_block(e, block, err))
+            if (!finish_blocks(e, block, err))
                 return false;
-        } else if (!e->any && v < counted_block_first(&e->counted, e->block)) {
-            return fail(err, "a fingerprint is not in its part of a counted set");
+            start_block(e, block);
         }
-        if (e->n < COUNTED_ENTRIES) {
-            e->value[e->n] = v;
-            e->count[e->n] = times;
-        } else if (!crowd(e, v, times, err)) {
-            return false;
-        }
-        e->n++;
+        if (e->entries++ == COUNTED_CROWD)
+            return counted_crowded(err);
+        e->value[e->n] = v;
+        e->count[e->n++] = times;
         e->any_counts |= times - 1;
-        e->any = true;
         e->previous = v;
-        e->made.entries++;
-        e->made.total += times;
+        part->entries++;
+        part->total += times;
     }
     return true;
 }
 
-bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, struct err *err)
+static bool encode_all(struct encoder *e, uint64_t end, struct counted_stream *from,
+                       struct err *err)
 {
-    while (e->group < e->end_group) {
-        if (!finish_block(e, err))
-            return false;
-        e->block++;
-    }
-    if (!flush_groups(e, err) || !flush_lines(e, err))
-        return false;
-    *made = e->made;
-    return true;
-}
-
-bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
-                        struct counted_made *made, struct err *err)
-{
+    uint64_t blocks = counted_blocks(&e->counted);
     struct counted_run run;
     do {
-        if (!counted_next(from, &run, err) || !counted_encode(e, run.value, run.count, run.n, err))
+        if (!counted_next(from, &run, err) || !encode_run(e, &run, err))
             return false;
     } while (run.n > 0);
-    return counted_encoder_end(e, made, err);
+    return finish_blocks(e, end <= blocks / COUNTED_BLOCKS ? end * COUNTED_BLOCKS : blocks, err);
 }
 
-bool counted_is_crowded(const struct counted_encoder *e)
+bool counted_encode(const struct counted *design, uint64_t first, uint64_t end,
+                    struct counted_stream *from, struct counted_part *part, struct err *err)
 {
-    return e->crowded;
+    struct encoder e = {.counted = *design,
+                        .part = part,
+                        .first = counted_group_first(design, first),
+                        .last = counted_group_first(design, end) - 1,
+                        .value = malloc(COUNTED_CROWD * sizeof(uint64_t)),
+                        .count = malloc(COUNTED_CROWD * sizeof(uint64_t))};
+    *part = (struct counted_part){.lines = malloc((size_t)(end - first) * COUNTED_LINE)};
+    start_block(&e, first * COUNTED_BLOCKS);
+    bool ok = e.value != NULL && e.count != NULL && part->lines != NULL
+                  ? encode_all(&e, end, from, err)
+                  : fail(err, "out of memory");
+    free(e.value);
+    free(e.count);
+    return ok;
 }
 
-bool counted_measure(struct counted_encoder *e, struct counted_stream *from,
-                     struct counted_made *made, struct err *err)
+void counted_part_free(struct counted_part *part)
 {
-    e->mode = MEASURE;
-    if (!counted_encode_all(e, from, made, err))
-        return false;
-    /* Begin again. */
-    e->mode = STREAM;
-    e->made = (struct counted_made){0};
-    e->any = false;
-    e->group = e->first_group;
-    e->group_base = 0;
-    start_block(e, e->group * COUNTED_BLOCKS);
-    return !is_large_group(e) || put_table(e, err);
+    free(part->lines);
+    free(part->groups);
 }

@@ -31,64 +31,22 @@ void counted_layer_give_up(struct counted_layer *l)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* The most groups that are encoded in memory at once, so that a part without entries takes no more
- * memory either: the directory has 256 KiB for them. */
-enum { MOST_GROUPS = 4096 };
-
-/* A growing buffer. */
-struct bytes {
-    uint8_t *data;
-    size_t len, room;
-};
-
-struct part {
-    struct bytes lines, groups;
-};
-
-static bool append_bytes(struct bytes *b, const uint8_t *data, size_t len, struct err *err)
-{
-    if (len == 0)
-        return true;
-    if (len > b->room - b->len) {
-        size_t room = b->room + b->room / 2 + len;
-        uint8_t *grown = room > b->room ? realloc(b->data, room) : NULL;
-        if (grown == NULL)
-            return fail(err, "out of memory");
-        b->data = grown;
-        b->room = room;
-    }
-    memcpy(b->data + b->len, data, len);
-    b->len += len;
-    return true;
-}
-
-/* The context is a struct part, or begins with one. */
-static bool keep_lines(void *ctx, const uint8_t *data, size_t len, struct err *err)
-{
-    return append_bytes(&((struct part *)ctx)->lines, data, len, err);
-}
-
-static bool keep_groups(void *ctx, const uint8_t *data, size_t len, struct err *err)
-{
-    return append_bytes(&((struct part *)ctx)->groups, data, len, err);
-}
-
 /* Waits for the part's turn, and reserves space for its groups at *at. */
 static bool take_turn(struct counted_layer *l, uint64_t first, uint64_t end,
-                      const struct counted_made *made, uint64_t *at, struct err *err)
+                      const struct counted_part *part, uint64_t *at, struct err *err)
 {
     pthread_mutex_lock(&l->lock);
     while (l->next != first && !l->gave_up)
         pthread_cond_wait(&l->turned, &l->lock);
     bool ok = l->gave_up ? fail(err, "given up")
-              : made->total > UINT64_MAX - l->counted.total
+              : part->total > UINT64_MAX - l->counted.total
                   ? fail(err, "the sum of the counts would be 2^64 or more")
                   : true;
     *at = l->at;
     if (ok) {
-        l->counted.entries += made->entries;
-        l->counted.total += made->total;
-        l->at += made->groups_len;
+        l->counted.entries += part->entries;
+        l->counted.total += part->total;
+        l->at += part->groups_len;
         l->next = end;
         pthread_cond_broadcast(&l->turned);
     }
@@ -96,111 +54,27 @@ static bool take_turn(struct counted_layer *l, uint64_t first, uint64_t end,
     return ok;
 }
 
-static bool write_lines(struct counted_layer *l, uint64_t first, struct part *part, uint64_t at,
-                        struct err *err)
+/* Writes the part in its turn, with the bytes at `groups`. */
+static bool put_part(struct counted_layer *l, uint64_t first, uint64_t end,
+                     const struct counted_part *part, const uint8_t *groups, struct err *err)
 {
-    counted_move_lines(part->lines.data, part->lines.len, at);
-    return target_write(l->target, part->lines.data, part->lines.len, first * COUNTED_LINE, err);
-}
-
-static bool write_groups(struct counted_layer *l, const uint8_t *data, size_t len, uint64_t at,
-                         struct err *err)
-{
-    return target_write(l->target, data, len, counted_directory_len(&l->counted) + at, err);
-}
-
-static struct counted design_of(const struct counted_layer *l)
-{
-    return (struct counted){.bits = l->counted.bits, .low = l->counted.low};
-}
-
-static bool is_done(struct counted_source *source, struct err *err)
-{
-    return source->done == NULL || source->done(source, err);
-}
-
-/* Encodes a part in memory, and writes it. Stops with *crowded if it has a large block. */
-static bool write_part(struct counted_layer *l, uint64_t first, uint64_t end,
-                       struct counted_source *source, bool *crowded, struct err *err)
-{
-    struct part part = {{NULL, 0, 0}, {NULL, 0, 0}};
-    const struct counted_sink sink = {keep_lines, keep_groups, &part};
-    const struct counted design = design_of(l);
-    struct counted_made made;
-    uint64_t at;
-    struct counted_encoder *e = counted_encoder_new(&design, first, end, &sink, err);
-    struct counted_stream *entries = e != NULL ? source->open(source, first, end, err) : NULL;
-    bool ok = entries != NULL && counted_encode_all(e, entries, &made, err);
-    *crowded = e != NULL && counted_is_crowded(e);
-    counted_encoder_free(e);
-    ok = ok && is_done(source, err) && take_turn(l, first, end, &made, &at, err) &&
-         write_lines(l, first, &part, at, err) &&
-         write_groups(l, part.groups.data, part.groups.len, at, err);
-    free(part.lines.data);
-    free(part.groups.data);
-    return ok;
-}
-
-/* A group whose bytes are written at once. */
-struct through {
-    struct part part; /* its line */
-    struct counted_layer *layer;
-    uint64_t at;
-};
-
-static bool write_through(void *ctx, const uint8_t *data, size_t len, struct err *err)
-{
-    struct through *t = ctx;
-    t->at += len;
-    return write_groups(t->layer, data, len, t->at - len, err);
-}
-
-static bool encode_group(struct counted_layer *l, struct counted_encoder *e, uint64_t group,
-                         struct counted_source *source, struct through *t, struct err *err)
-{
-    struct counted_made made, again;
-    struct counted_stream *entries = source->open(source, group, group + 1, err);
-    uint64_t at;
-    if (entries == NULL || !counted_measure(e, entries, &made, err) ||
-        !take_turn(l, group, group + 1, &made, &at, err))
+    uint64_t at, directory = counted_directory_len(&l->counted);
+    if (!take_turn(l, first, end, part, &at, err))
         return false;
-    t->at = at;
-    entries = source->open(source, group, group + 1, err);
-    return entries != NULL && counted_encode_all(e, entries, &again, err) &&
-           ((again.entries == made.entries && again.groups_len == made.groups_len) ||
-            fail(err, "the data of a counted set is not valid")) &&
-           is_done(source, err) && write_lines(l, group, &t->part, at, err);
-}
-
-/* Writes a group with a large block. */
-static bool write_group(struct counted_layer *l, uint64_t group, struct counted_source *source,
-                        struct err *err)
-{
-    struct through through = {.layer = l};
-    const struct counted_sink sink = {keep_lines, write_through, &through};
-    const struct counted design = design_of(l);
-    struct counted_encoder *e = counted_encoder_new(&design, group, group + 1, &sink, err);
-    bool ok = e != NULL && encode_group(l, e, group, source, &through, err);
-    counted_encoder_free(e);
-    free(through.part.lines.data);
-    return ok;
+    counted_move_lines(part->lines, part->lines_len, at);
+    return target_write(l->target, part->lines, part->lines_len, first * COUNTED_LINE, err) &&
+           target_write(l->target, groups, part->groups_len, directory + at, err);
 }
 
 bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
-                        struct counted_source *source, struct err *err)
+                        struct counted_stream *entries, struct err *err)
 {
-    bool crowded = true;
-    struct err failure;
-    if (end - first <= MOST_GROUPS && write_part(l, first, end, source, &crowded, &failure))
-        return true;
-    if (!crowded) {
-        *err = failure;
-        return false;
-    }
-    uint64_t middle = first + (end - first) / 2;
-    return middle == first ? write_group(l, first, source, err)
-                           : counted_layer_part(l, first, middle, source, err) &&
-                                 counted_layer_part(l, middle, end, source, err);
+    const struct counted design = {.bits = l->counted.bits, .low = l->counted.low};
+    struct counted_part part;
+    bool ok = counted_encode(&design, first, end, entries, &part, err) &&
+              put_part(l, first, end, &part, part.groups, err);
+    counted_part_free(&part);
+    return ok;
 }
 
 /* Where a group begins, counted from the first group. For group = counted_groups: where the last
@@ -215,22 +89,19 @@ static uint64_t group_begin(const struct counted_set *set, uint64_t group)
 bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
                         const struct counted_set *set, struct err *err)
 {
-    uint64_t from = group_begin(set, first), lines = first * COUNTED_LINE, at;
+    uint64_t from = group_begin(set, first), lines = first * COUNTED_LINE;
     uint64_t lines_end = end * COUNTED_LINE;
     if (lines_end > set->directory_len)
         lines_end = set->directory_len;
-    struct counted_made made = {.lines_len = lines_end - lines,
-                                .groups_len = group_begin(set, end) - from};
-    struct bytes moved = {NULL, 0, 0};
-    bool ok = append_bytes(&moved, set->data + lines, (size_t)made.lines_len, err) &&
-              take_turn(l, first, end, &made, &at, err);
-    if (ok) {
-        counted_move_lines(moved.data, moved.len, at - from);
-        ok = target_write(l->target, moved.data, moved.len, lines, err) &&
-             target_write(l->target, set->data + set->directory_len + from, made.groups_len,
-                          set->directory_len + at, err);
-    }
-    free(moved.data);
+    struct counted_part part = {.lines = malloc((size_t)(lines_end - lines)),
+                                .lines_len = (size_t)(lines_end - lines),
+                                .groups_len = (size_t)(group_begin(set, end) - from)};
+    if (part.lines == NULL)
+        return fail(err, "out of memory");
+    memcpy(part.lines, set->data + lines, part.lines_len);
+    counted_move_lines(part.lines, part.lines_len, 0 - from);
+    bool ok = put_part(l, first, end, &part, set->data + set->directory_len + from, err);
+    free(part.lines);
     return ok;
 }
 

@@ -38,7 +38,7 @@ void counted_census(const struct layer *layer, const uint8_t *data, unsigned thr
  *     struct counted_layer l;
  *     counted_layer_begin(&l, target, &design);
  *     ... in each thread, for groups [first, end); parts start in order, without gaps ...
- *         counted_layer_part(&l, first, end, &source, &err)     // or counted_layer_copy
+ *         counted_layer_part(&l, first, end, &stream, &err)     // or counted_layer_copy
  *     counted_layer_give_up(&l);                    // if anything fails
  *     ok = counted_layer_end(&l, &err);             // after all parts
  *     counted_layer_free(&l);
@@ -57,21 +57,9 @@ struct counted_layer {
 void counted_layer_begin(struct counted_layer *l, const struct target *target,
                          const struct counted *design);
 
-/* Where the entries of a part come from. */
-struct counted_source {
-    /* The entries of groups [first, end), from their beginning. Ends the stream before. NULL: an
-     * error. */
-    struct counted_stream *(*open)(struct counted_source *source, uint64_t first, uint64_t end,
-                                   struct err *err);
-    /* Called when the last stream was read to its end and its entries are written. May be NULL. */
-    bool (*done)(struct counted_source *source, struct err *err);
-};
-
-/* Encodes the entries of groups [first, end), waits for its turn and writes them. Takes memory for
- * the bytes of these groups, but not for large blocks: groups that have some are opened several
- * times, and at last each by itself. */
+/* Encodes all entries of a stream as groups [first, end), waits for its turn and writes them. */
 bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
-                        struct counted_source *source, struct err *err);
+                        struct counted_stream *entries, struct err *err);
 
 /* Copies groups [first, end) from a set with the same `bits` and `low` and a valid directory. The
  * entries are not counted: the caller adds them to l->counted. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Streams of entries: fingerprints with counts, in ascending order. Read a set or an array as a
- * stream, combine streams to new ones, and write a stream as a set with counted_encode_all.
+ * stream, combine streams to new ones, and write a stream as a set with counted_encode.
  *
  *     struct counted_reader a, b;
  *     struct counted_merge sum;
@@ -105,72 +105,33 @@ struct counted_narrow {
  * of hashes: drop = 64 - bits turns them into fingerprints. */
 void counted_narrow(struct counted_narrow *m, struct counted_stream *from, unsigned drop);
 
-/* ---- Encodes entries, in ascending order, as a counted set.
- *
- *     struct counted_encoder *e = counted_encoder_new(&design, 0, counted_groups(&design), &sink,
- *                                                     &err);
- *     counted_encode(e, value, count, n, &err);       // any number of times, ascending
- *     counted_encoder_end(e, &made, &err);            // writes the rest
- *     counted_encoder_free(e);
+/* ---- Encodes entries as groups of a counted set.
  *
  * `low` must be set at the beginning, and depends on the number of entries (counted_design). With a
  * wrong number the set is valid but takes more space; only the right one gives the same bytes for
  * the same entries. If the number is unknown, as for a union, merge twice: first only to count.
  *
- * To encode with several threads, give each thread a range of groups, an encoder and a sink. Then
- * join the parts: the groups one after another, and the lines of the directory after
- * counted_move_lines. The bytes are the same as with one thread.
- *
- * Adversarial keys can make large blocks, of any size. The encoder does not keep their entries: it
- * fails at the first one. Then encode each group by itself, and read its entries twice, first to
- * measure its blocks:
- *
- *     e = counted_encoder_new(&design, group, group + 1, &sink, &err);
- *     counted_measure(e, &entries, &made, &err);        // made: what will be written
- *     counted_encode_all(e, &entries_again, &made, &err);
- *
- * Memory: about 2 MiB. */
+ * To encode with several threads, give each thread a range of groups. Then join the parts: the
+ * groups one after another, and the lines of the directory after counted_move_lines. The bytes are
+ * the same as with one thread. */
 
-/* Receives the output: lines of the directory, and groups, each in order. */
-struct counted_sink {
-    bool (*lines)(void *ctx, const uint8_t *data, size_t len, struct err *err);
-    bool (*groups)(void *ctx, const uint8_t *data, size_t len, struct err *err);
-    void *ctx;
-};
-
-struct counted_made {
+struct counted_part {
+    uint8_t *lines, *groups; /* malloc'ed; offsets in the lines count from the part's first group */
+    size_t lines_len, groups_len;
     uint64_t entries, total;
-    uint64_t lines_len, groups_len;
 };
-
-struct counted_encoder;
 
 /* Encodes groups [first, end). `design` gives bits and low; its entries and total are ignored.
- * NULL: out of memory. */
-struct counted_encoder *counted_encoder_new(const struct counted *design, uint64_t first,
-                                            uint64_t end, const struct counted_sink *sink,
-                                            struct err *err);
+ * Fails if a value is not above the previous one or not in the groups, if a count is 0, if the sum
+ * of all counts does not fit 64 bits, or if a group has more than COUNTED_CROWD entries. In any
+ * case counted_part_free(part) afterwards. */
+bool counted_encode(const struct counted *design, uint64_t first, uint64_t end,
+                    struct counted_stream *from, struct counted_part *part, struct err *err);
 
-/* Appends n entries. count NULL: all counts are 1. Also fails if a value is not above the previous
- * one or not in the groups, if a count is 0, or if the sum of all counts does not fit 64 bits. */
-bool counted_encode(struct counted_encoder *e, const uint64_t *value, const uint64_t *count,
-                    size_t n, struct err *err);
+void counted_part_free(struct counted_part *part);
 
-bool counted_encoder_end(struct counted_encoder *e, struct counted_made *made, struct err *err);
-
-/* Appends a whole stream, and calls counted_encoder_end. */
-bool counted_encode_all(struct counted_encoder *e, struct counted_stream *from,
-                        struct counted_made *made, struct err *err);
-
-/* Did encoding fail because a block is large? */
-bool counted_is_crowded(const struct counted_encoder *e);
-
-/* Measures the only group of a new encoder, which then takes the same entries again. Writes
- * nothing. */
-bool counted_measure(struct counted_encoder *e, struct counted_stream *from,
-                     struct counted_made *made, struct err *err);
-
-void counted_encoder_free(struct counted_encoder *e); /* may be NULL */
+/* Fails: a group has more than COUNTED_CROWD entries. */
+bool counted_crowded(struct err *err);
 
 /* The smallest fingerprint of a group. For group = counted_groups it is counted_top + 1, or 0 if
  * that is 2^64. */
