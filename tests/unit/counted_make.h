@@ -14,6 +14,41 @@ static inline void counted_read(struct counted_reader *r, const struct counted_s
     counted_read_range(r, set, 0, UINT64_MAX);
 }
 
+/* ---- An array of entries, as a stream. `count` may be NULL: all are 1. */
+struct counted_array {
+    struct counted_stream stream;
+    const uint64_t *value, *count;
+    size_t n, at;
+    uint64_t ones[COUNTED_RUN];
+};
+
+static inline bool next_of_array(struct counted_stream *stream, struct counted_run *run,
+                                 struct err *err)
+{
+    struct counted_array *a = (struct counted_array *)stream;
+    size_t n = a->n - a->at < COUNTED_RUN ? a->n - a->at : COUNTED_RUN;
+    (void)err;
+    *run = (struct counted_run){0};
+    if (n == 0)
+        return true;
+    *run = (struct counted_run){
+        .value = a->value + a->at, .count = a->count != NULL ? a->count + a->at : a->ones, .n = n};
+    a->at += n;
+    return true;
+}
+
+static inline void counted_array(struct counted_array *a, const uint64_t *value,
+                                 const uint64_t *count, size_t n)
+{
+    a->stream.next = next_of_array;
+    a->value = value;
+    a->count = count;
+    a->n = n;
+    a->at = 0;
+    for (size_t i = 0; i < COUNTED_RUN; i++)
+        a->ones[i] = 1;
+}
+
 struct counted_memory {
     struct counted counted;
     uint8_t *data; /* malloc'ed */

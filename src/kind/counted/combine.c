@@ -34,7 +34,6 @@ struct work {
     struct input *input;         /* n */
     struct counted_merge *merge; /* n, or 1 if n is 1 */
     struct counted_stream **stream;
-    struct counted_array none;
 };
 
 static void free_work(struct work *w)
@@ -74,9 +73,8 @@ static struct counted_merge *combine_range(const struct combine *c, struct work 
     for (unsigned i = 0; i < n; i++)
         w->stream[i] = open_reader(&w->input[i], &c->set[i], c->design.bits, first, last);
     if (n == 1) {
-        counted_array(&w->none, NULL, NULL, 0);
         counted_merge(w->merge, c->op == COUNTS_DISTINCT ? COUNTS_DISTINCT : COUNTS_ADD,
-                      w->stream[0], &w->none.stream);
+                      w->stream[0], NULL);
         return w->merge;
     }
     if (!is_associative(c->op)) {

@@ -1,33 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams over arrays and over other streams. */
+/* Streams over other streams. */
 #include "kind/counted/stream.h"
 
 #include "kind/counted/parts.h"
-
-static bool next_of_array(struct counted_stream *stream, struct counted_run *run, struct err *err)
-{
-    struct counted_array *a = (struct counted_array *)stream;
-    size_t n = a->n - a->at < COUNTED_RUN ? a->n - a->at : COUNTED_RUN;
-    (void)err;
-    *run = (struct counted_run){0};
-    if (n == 0)
-        return true;
-    *run = (struct counted_run){
-        .value = a->value + a->at, .count = a->count != NULL ? a->count + a->at : a->ones, .n = n};
-    a->at += n;
-    return true;
-}
-
-void counted_array(struct counted_array *a, const uint64_t *value, const uint64_t *count, size_t n)
-{
-    a->stream.next = next_of_array;
-    a->value = value;
-    a->count = count;
-    a->n = n;
-    a->at = 0;
-    for (size_t i = 0; i < COUNTED_RUN; i++)
-        a->ones[i] = 1;
-}
 
 static bool too_many(struct err *err)
 {
@@ -172,7 +147,7 @@ void counted_merge(struct counted_merge *m, enum counts_op op, struct counted_st
     m->stream.next = next_merged;
     m->op = op;
     m->a = (struct counted_rest){.stream = a};
-    m->b = (struct counted_rest){.stream = b};
+    m->b = (struct counted_rest){.stream = b, .ended = b == NULL};
     m->seen = (struct counts_seen){0};
 }
 

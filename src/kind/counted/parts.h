@@ -130,11 +130,9 @@ uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t
 
 enum { COUNTED_BATCH = 256 };
 
-/* Sets bit key[k] of present if the set has v[key[k]], in block where[k], for k < n <=
- * COUNTED_BATCH. Fast for large blocks. */
-void counted_query_some(const struct counted_set *set, const uint64_t *v,
-                        const struct counted_block *where, const uint16_t *key, size_t n,
-                        uint64_t *present);
+/* Is the fingerprint in the set? For those that the variants leave out: in large blocks, and near
+ * the end of the data. */
+bool counted_has(const struct counted_set *set, uint64_t v);
 
 struct counted_variant {
     struct variant variant;

@@ -75,76 +75,6 @@ static bool need(struct needs *needs, const struct counted_set *set, uint64_t at
     return !needs->refused;
 }
 
-/* A binary search for a fingerprint in a large block: for the last entry that is not above it. The
- * steps have no branches, and their number depends on the number of entries only. */
-struct search {
-    uint64_t at;           /* where the entries begin that are left */
-    unsigned size, counts; /* bytes of an entry, of a count */
-    uint64_t n;            /* entries left, at least 1 */
-    uint64_t wanted, mask; /* the fingerprint; the bits that it can have */
-};
-
-COUNTED_INLINE uint64_t next_probe(const struct search *s)
-{
-    return s->at + s->n / 2 * s->size;
-}
-
-COUNTED_INLINE void step(const struct counted_set *set, struct search *s)
-{
-    uint64_t at = next_probe(s), got = counted_load(set, at) & s->mask;
-    s->at += (at - s->at) & -(uint64_t)(got <= s->wanted);
-    s->n -= s->n / 2;
-    ahead_fetch(set->data + next_probe(s));
-}
-
-static bool is_found(const struct counted_set *set, const struct search *s)
-{
-    return (counted_load(set, s->at) & s->mask) == s->wanted;
-}
-
-/* Starts the search for v. False: the block is not valid, or a page was refused. */
-static bool begin_search(const struct counted_set *set, const struct counted_block *where,
-                         uint64_t v, struct needs *needs, struct search *s)
-{
-    const struct counted *c = &set->counted;
-    if (where->begin >= where->end || where->end > set->len || !need(needs, set, where->begin, 1))
-        return false;
-    unsigned wide = counted_wide(c);
-    s->counts = set->data[where->begin];
-    s->size = wide + s->counts;
-    s->at = where->begin + 1;
-    s->n = (where->end - s->at) / s->size;
-    s->wanted = v - counted_block_first(c, v >> c->low >> COUNTED_BUCKET_BITS);
-    s->mask = counted_mask(8 * wide);
-    return s->counts <= 8 && s->n > 0;
-}
-
-/* Ends n searches. All do one step before the next, so that their reads overlap. */
-static void end_searches(const struct counted_set *set, struct search *s, size_t n)
-{
-    uint64_t most = 0;
-    for (size_t k = 0; k < n; k++)
-        most = s[k].n > most ? s[k].n : most;
-    for (; most > 1; most -= most / 2)
-        for (size_t k = 0; k < n; k++)
-            step(set, &s[k]);
-}
-
-/* Announces the pages that n searches read: those of the first steps, then all that is left. */
-static void need_all(const struct counted_set *set, struct search *s, size_t n, struct needs *needs)
-{
-    for (bool on = true; on && !needs->refused;) {
-        on = false;
-        for (size_t k = 0; k < n; k++)
-            if (s[k].n * s[k].size > 4096 && need(needs, set, next_probe(&s[k]), s[k].size)) {
-                step(set, &s[k]);
-                on = true;
-            }
-    }
-    for (size_t k = 0; k < n; k++)
-        need(needs, set, s[k].at, s[k].n * s[k].size);
-}
-
 /* The number of entries in buckets 0 to `bucket` of a block. More than COUNTED_ENTRIES: the block
  * is not valid. */
 static unsigned entries_before(const struct counted_set *set, uint64_t begin, unsigned bucket)
@@ -173,22 +103,6 @@ static uint64_t count_of(const struct counted_set *set, const struct counted_blo
     return counted_get_count(set, bit, end, n, i);
 }
 
-/* Finds the block of v. False: a page was refused. */
-static bool find_block(const struct counted_set *set, uint64_t v, struct needs *needs,
-                       struct counted_block *where)
-{
-    const struct counted *c = &set->counted;
-    uint64_t block = v >> c->low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
-    if (!need(needs, set, group * COUNTED_LINE, COUNTED_LINE))
-        return false;
-    uint64_t base = counted_load(set, group * COUNTED_LINE);
-    if (base & COUNTED_LARGE && !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
-                                      8 * counted_group_blocks(c, group)))
-        return false;
-    *where = counted_find_block(set, block);
-    return true;
-}
-
 /* The count of v, which is in a block that is not large. 0: it is not in the set, the block is not
  * valid, or a page was refused. */
 static uint64_t look_up_small(const struct counted_set *set, const struct counted_block *where,
@@ -212,27 +126,49 @@ static uint64_t look_up_small(const struct counted_set *set, const struct counte
     return counts ? count_of(set, where, buckets, last - 1 - at) : 1;
 }
 
+/* The same for a large block. A binary search for the last entry that is not above v. */
 static uint64_t look_up_large(const struct counted_set *set, const struct counted_block *where,
-                              uint64_t v)
+                              uint64_t v, struct needs *needs)
 {
-    struct needs needs = {.page = NULL};
-    struct search s;
-    if (!begin_search(set, where, v, &needs, &s))
+    const struct counted *c = &set->counted;
+    if (where->begin >= where->end || where->end > set->len || !need(needs, set, where->begin, 1))
         return 0;
-    end_searches(set, &s, 1);
-    uint64_t count = counted_bits(set, 8 * (s.at + s.size - s.counts), 8 * s.counts);
-    return is_found(set, &s) && count < UINT64_MAX ? count + 1 : 0;
+    unsigned wide = counted_wide(c), bytes = set->data[where->begin], size = wide + bytes;
+    uint64_t at = where->begin + 1, n = (where->end - at) / size, mask = counted_mask(8 * wide);
+    uint64_t wanted = v - counted_block_first(c, v >> c->low >> COUNTED_BUCKET_BITS);
+    for (; n > 1; n -= n / 2) {
+        uint64_t next = at + n / 2 * size;
+        if (!need(needs, set, next, wide))
+            return 0;
+        at = (counted_load(set, next) & mask) <= wanted ? next : at;
+    }
+    if (bytes > 8 || n == 0 || !need(needs, set, at, size) ||
+        (counted_load(set, at) & mask) != wanted)
+        return 0;
+    uint64_t less = counted_bits(set, 8 * (at + wide), 8 * bytes);
+    return less < UINT64_MAX ? less + 1 : 0;
 }
 
-/* The count of a fingerprint, 0 if it is not in the set. */
-static uint64_t find_count(const struct counted_set *set, uint64_t v)
+/* The count of v, 0 if it is not in the set; without `counts`, 1 may stand for any count. */
+static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts, struct needs *needs)
+{
+    const struct counted *c = &set->counted;
+    uint64_t block = v >> c->low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
+    if (!need(needs, set, group * COUNTED_LINE, COUNTED_LINE))
+        return 0;
+    uint64_t base = counted_load(set, group * COUNTED_LINE);
+    if (base & COUNTED_LARGE && !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
+                                      8 * counted_group_blocks(c, group)))
+        return 0;
+    struct counted_block where = counted_find_block(set, block);
+    return where.large ? look_up_large(set, &where, v, needs)
+                       : look_up_small(set, &where, v, counts, needs);
+}
+
+bool counted_has(const struct counted_set *set, uint64_t v)
 {
     struct needs needs = {.page = NULL};
-    struct counted_block where;
-    if (!find_block(set, v, &needs, &where))
-        return 0;
-    return where.large ? look_up_large(set, &where, v)
-                       : look_up_small(set, &where, v, true, &needs);
+    return look_up(set, v, false, &needs) > 0;
 }
 
 void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
@@ -240,6 +176,7 @@ void counted_query_counts(const struct counted_set *set, const uint64_t *hash, s
 {
     const struct counted *c = &set->counted;
     bool all_one = c->total == c->entries;
+    struct needs needs = {.page = NULL};
     for (size_t i = 0; i < n; i += COUNTED_BATCH) {
         size_t batch = n - i < COUNTED_BATCH ? n - i : COUNTED_BATCH;
         uint64_t present[COUNTED_BATCH / 64] = {0};
@@ -247,52 +184,16 @@ void counted_query_counts(const struct counted_set *set, const uint64_t *hash, s
         for (size_t k = 0; k < batch; k++) {
             count[i + k] = bit_of(present, k);
             if (count[i + k] > 0 && !all_one)
-                count[i + k] = find_count(set, counted_fingerprint(c, hash[i + k]));
+                count[i + k] = look_up(set, counted_fingerprint(c, hash[i + k]), true, &needs);
         }
     }
-}
-
-void counted_query_some(const struct counted_set *set, const uint64_t *v,
-                        const struct counted_block *where, const uint16_t *key, size_t n,
-                        uint64_t *present)
-{
-    struct needs needs = {.page = NULL};
-    struct search search[COUNTED_BATCH];
-    uint16_t searched[COUNTED_BATCH];
-    size_t left = 0;
-    for (size_t k = 0; k < n; k++) {
-        size_t i = key[k];
-        searched[left] = (uint16_t)i;
-        if (where[k].large)
-            left += begin_search(set, &where[k], v[i], &needs, &search[left]);
-        else
-            present[i / 64] |= (uint64_t)(look_up_small(set, &where[k], v[i], false, &needs) > 0)
-                               << i % 64;
-    }
-    end_searches(set, search, left);
-    for (size_t k = 0; k < left; k++)
-        present[searched[k] / 64] |= (uint64_t)is_found(set, &search[k]) << searched[k] % 64;
 }
 
 bool counted_pages(const struct counted_set *set, const uint64_t *hash, size_t n, bool counts,
                    bool (*page)(void *ctx, uint64_t page), void *ctx)
 {
     struct needs needs = {.page = page, .ctx = ctx, .last = UINT64_MAX};
-    struct search search[COUNTED_BATCH];
-    size_t left = 0;
-    for (size_t i = 0; i < n && !needs.refused; i++) {
-        uint64_t v = counted_fingerprint(&set->counted, hash[i]);
-        struct counted_block where;
-        if (!find_block(set, v, &needs, &where))
-            return false;
-        if (where.large)
-            left += begin_search(set, &where, v, &needs, &search[left]);
-        else
-            look_up_small(set, &where, v, counts, &needs);
-        if (left == COUNTED_BATCH || i + 1 == n) {
-            need_all(set, search, left, &needs);
-            left = 0;
-        }
-    }
+    for (size_t i = 0; i < n && !needs.refused; i++)
+        look_up(set, counted_fingerprint(&set->counted, hash[i]), counts, &needs);
     return !needs.refused;
 }

@@ -9,7 +9,7 @@
  * A key takes up to three dependent reads: the directory, which is small and mostly cached; the
  * bits of its bucket; and the remainders of the bucket, if it has entries. All keys of a batch do
  * one step before the next, and each step prefetches what the next one reads. Keys in large blocks
- * are left to counted_query_some.
+ * are left to counted_has.
  */
 
 #define LONGEST ((COUNTED_BUCKETS + COUNTED_ENTRIES) / 8) /* bytes of the bits */
@@ -21,9 +21,8 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
     const struct counted c = set->counted;
     const uint8_t *data = set->data;
     uint64_t v[COUNTED_BATCH], begin[COUNTED_BATCH], end[COUNTED_BATCH];
-    uint16_t key[COUNTED_BATCH], run[COUNTED_BATCH], other[COUNTED_BATCH];
-    struct counted_block other_block[COUNTED_BATCH];
-    size_t left = 0, in_bucket = 0, others = 0;
+    uint16_t key[COUNTED_BATCH], run[COUNTED_BATCH];
+    size_t left = 0, in_bucket = 0;
 
     for (size_t i = 0; i < n; i++) {
         v[i] = counted_fingerprint(&c, hash[i]);
@@ -50,8 +49,7 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
          * checked. */
         if (where.large || where.begin >= set->len || where.begin + LONGEST + 8 > set->len ||
             where.end - where.begin > COUNTED_LONGEST) {
-            other_block[others] = where;
-            other[others++] = (uint16_t)i;
+            present[i / 64] |= (uint64_t)counted_has(set, v[i]) << i % 64;
             continue;
         }
         unsigned bucket = v[i] >> c.low & (COUNTED_BUCKETS - 1);
@@ -97,8 +95,6 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
         key[in_bucket] = (uint16_t)i;
         in_bucket += entries > 0;
     }
-    if (others > 0)
-        counted_query_some(set, v, other_block, other, others, present);
     uint64_t mask = counted_mask(c.low);
     for (size_t k = 0; k < in_bucket; k++) {
         size_t i = key[k];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Streams of entries: fingerprints with counts, in ascending order. Read a set or an array as a
- * stream, combine streams to new ones, and write a stream as a set with counted_encode.
+ * Streams of entries: fingerprints with counts, in ascending order. Read a set as a stream, combine
+ * streams to new ones, and write a stream as a set with counted_encode.
  *
  *     struct counted_reader a, b;
  *     struct counted_merge sum;
@@ -37,16 +37,6 @@ static inline bool counted_next(struct counted_stream *stream, struct counted_ru
 {
     return stream->next(stream, run, err);
 }
-
-/* ---- An array of entries. `count` may be NULL: all are 1. */
-struct counted_array {
-    struct counted_stream stream;
-    const uint64_t *value, *count;
-    size_t n, at;
-    uint64_t ones[COUNTED_RUN];
-};
-
-void counted_array(struct counted_array *a, const uint64_t *value, const uint64_t *count, size_t n);
 
 /* ---- The entries of a set with fingerprints in [first, last]. */
 struct counted_reader {
@@ -88,7 +78,7 @@ struct counted_merge {
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Fingerprints of both streams must have the same number of bits. */
+/* Fingerprints of both streams must have the same number of bits. `b` may be NULL: no entries. */
 void counted_merge(struct counted_merge *m, enum counts_op op, struct counted_stream *a,
                    struct counted_stream *b);
 
@@ -101,8 +91,8 @@ struct counted_narrow {
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
-/* Drops the low `drop` bits, at most 63. The values of `from` may repeat. So `from` may be an array
- * of hashes: drop = 64 - bits turns them into fingerprints. */
+/* Drops the low `drop` bits, at most 63. The values of `from` may repeat. So they may be hashes:
+ * drop = 64 - bits turns them into fingerprints. */
 void counted_narrow(struct counted_narrow *m, struct counted_stream *from, unsigned drop);
 
 /* ---- Encodes entries as groups of a counted set.
