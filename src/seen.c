@@ -78,7 +78,7 @@ static const struct {
     {"ask", MEANS("query")},
     {"build", MEANS("create")},
     {"cat", LISTS},
-    {"check", MEANS("query")},
+    {"check", MEANS("verify")},
     {"clear", MEANS("create --force --empty")},
     {"compact", IS_NOW("shrink --fpr P IN -o OUT")},
     {"contains", MEANS("query")},

@@ -307,7 +307,6 @@ static void warn_once(struct adding *a)
 static bool add_chunk(struct adding *a, struct added *r)
 {
     struct err err;
-    const struct tally *t = &a->feed.tally;
     enum add_result result =
         store_add(a->store, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n, &r->done, &err);
     warn_once(a);
@@ -315,12 +314,10 @@ static bool add_chunk(struct adding *a, struct added *r)
         return true;
     a->feed.tally.records += r->done; /* of a chunk that does not come to its end */
     if (result == ADD_FULL)
-        say_error("%s:%" PRIu64 ": %s%s", tally_where(t), t->in_file + r->done + 1, err.text,
-                  a->advice != NULL ? a->advice : "");
-    else if (sig_caught())
+        return feed_fail(&a->feed, r->done, "%s%s", err.text, a->advice != NULL ? a->advice : "");
+    if (sig_caught())
         return false;
-    else
-        say_failure(&err);
+    say_failure(&err);
     a->feed.failed = true;
     return false;
 }

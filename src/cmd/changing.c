@@ -71,15 +71,11 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct changing *c = ctx;
     const struct part *r = slot;
-    const struct tally *t = &c->feed.tally;
     (void)chunk;
-    if (r->absent == 0)
-        return true;
-    say_error("%s:%" PRIu64 ": the key is not in '%s': nothing was removed (--skip-absent skips "
-              "such keys)",
-              tally_where(t), t->in_file + r->absent, c->change.path);
-    c->feed.failed = true;
-    return false;
+    return r->absent == 0 ||
+           feed_fail(&c->feed, r->absent - 1,
+                     "the key is not in '%s': nothing was removed (--skip-absent skips such keys)",
+                     c->change.path);
 }
 
 static bool read_batch_keys(struct changing *c, const struct keyopt *keyopt)

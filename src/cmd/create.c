@@ -234,16 +234,12 @@ static bool add(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct create *c = ctx;
     struct in_order *o = slot;
-    const struct tally *t = &c->feed.tally;
     struct err err;
     size_t done;
     (void)chunk;
-    if (filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known, o->keys.n, &done,
-                         &err))
-        return true;
-    say_error("%s:%" PRIu64 ": %s", tally_where(t), t->in_file + done + 1, err.text);
-    c->feed.failed = true;
-    return false;
+    return filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known, o->keys.n,
+                            &done, &err) ||
+           feed_fail(&c->feed, done, "%s", err.text);
 }
 
 static void free_in_order(void *ctx, void *slot)
@@ -512,9 +508,11 @@ static bool take_secret(struct create *c, struct err *err)
         return true;
     if (c->new_secret && secret == NULL)
         return fail(err, "--new-secret needs --secret or SEEN_SECRET");
-    if (c->new_secret && access(secret, F_OK) != 0 && errno == ENOENT && !secret_make(secret, err))
-        return false;
-    return keyopt_new(&c->keyopt, err);
+    bool missing = secret != NULL && access(secret, F_OK) != 0 && errno == ENOENT;
+    if (missing && c->new_secret)
+        return secret_make(secret, err) && keyopt_new(&c->keyopt, err);
+    return keyopt_new(&c->keyopt, err) ||
+           (missing && fail_more(err, " (--new-secret makes the file)"));
 }
 
 /* Are the key files filters? */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/feed.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,7 +36,7 @@ static void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *
 
 const char *tally_where(const struct tally *t)
 {
-    return t->input != NULL ? input_name(t->input, t->file) : "--key";
+    return input_name(t->input, t->file);
 }
 
 /* Before a chunk is committed. */
@@ -131,24 +134,6 @@ static bool hint(struct tally *t, const struct chunk_tally *of_chunk)
     return true;
 }
 
-/* Counts a committed chunk, shows progress, and prints notes about what the chunk has. False: that
- * is an error. */
-static bool report_chunk(struct tally *t, const struct chunk_tally *of_chunk)
-{
-    if (!hint(t, of_chunk))
-        return false;
-    tally_add(t, of_chunk);
-    if (of_chunk->bad_record) {
-        say_error("%s:%llu: %s", tally_where(t), (unsigned long long)t->in_file + 1,
-                  of_chunk->reason.text);
-        return false;
-    }
-    uint64_t done, total;
-    input_progress(t->input, &done, &total);
-    progress_update(done, total, t->records);
-    return true;
-}
-
 uint64_t tally_keys(const struct tally *t)
 {
     return t->records - t->bad;
@@ -175,31 +160,48 @@ static bool fail_run(struct feed *f)
     return false;
 }
 
+bool feed_fail(struct feed *f, uint64_t n, const char *fmt, ...)
+{
+    char what[sizeof(struct err)];
+    uint64_t at = f->tally.in_file + n;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    if (f->keyopt->n_keys > 0)
+        say_error("--key '%s': %s", f->keyopt->keys[at], what);
+    else
+        say_error("%s:%" PRIu64 ": %s", tally_where(&f->tally), at + 1, what);
+    return fail_run(f);
+}
+
+/* Counts a committed chunk, shows progress, and prints notes about what the chunk has. False: that
+ * is an error. */
+static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
+{
+    struct tally *t = &f->tally;
+    if (!hint(t, of_chunk))
+        return fail_run(f);
+    tally_add(t, of_chunk);
+    if (of_chunk->bad_record)
+        return feed_fail(f, 0, "%s", of_chunk->reason.text);
+    uint64_t done, total;
+    if (t->input != NULL) {
+        input_progress(t->input, &done, &total);
+        progress_update(done, total, t->records);
+    }
+    return true;
+}
+
 struct batch *feed_next(struct feed_part *part)
 {
     struct batch *b = part->batch;
-    bool any = part->is_given ? !part->is_taken : batch_next(b);
-    part->is_taken = true;
-    if (!any) {
+    if (!batch_next(b)) {
         tally_batches_end(&part->tally, b);
         return NULL;
     }
     tally_batch(&part->tally, b);
     return b;
-}
-
-static void begin_part(struct feed_part *part, struct batch *b, bool is_given)
-{
-    part->tally = (struct chunk_tally){0};
-    part->batch = b;
-    part->is_given = is_given;
-    part->is_taken = false;
-}
-
-static void start_chunk(struct feed_part *part, const struct chunk *chunk)
-{
-    part->tally.header = chunk->header;
-    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
 }
 
 /* The worker's batch, which is made when it is first needed. NULL: out of memory. */
@@ -214,13 +216,14 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
 {
     struct feed *f = ctx;
     struct feed_part *part = slot;
-    begin_part(part, batch_of(f, worker), false);
+    part->tally = (struct chunk_tally){.header = chunk->header};
+    part->batch = batch_of(f, worker);
     if (part->batch == NULL) {
         fail(&part->err, "out of memory");
         part->failed = true;
         return;
     }
-    start_chunk(part, chunk);
+    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
     part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
     batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {
@@ -241,7 +244,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed *f = ctx;
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
-    bool ok = commit_part(f, chunk, part) && (report_chunk(&f->tally, &part->tally) || fail_run(f));
+    bool ok = commit_part(f, chunk, part) && report_chunk(f, &part->tally);
     if (f->keyopt->rule.secret)
         private_clean_stack();
     return ok;
@@ -343,41 +346,17 @@ static bool feed_input(struct feed *f)
     return ok;
 }
 
-/* Passes keys given with -k on, as a chunk of one batch. False: stop. */
-static bool feed_batch(struct feed *f, struct batch *b, struct feed_part *part)
-{
-    const struct chunk chunk = {.data = b->record[0],
-                                .len = (size_t)(b->record[b->n] - b->record[0])};
-    begin_part(part, b, true);
-    part->failed = !f->work(f->ctx, 0, &chunk, part, &part->err);
-    bool go_on = commit_part(f, &chunk, part);
-    if (f->finish != NULL && !finish_part(f, &chunk, part))
-        go_on = false;
-    if (go_on)
-        tally_add(&f->tally, &part->tally);
-    return go_on;
-}
-
-/* Keys before an invalid one are passed on first. */
+/* Keys given with -k. */
 static bool feed_given(struct feed *f)
 {
-    const struct keyopt *keyopt = f->keyopt;
-    struct batch *b = batch_of(f, 0);
+    const struct chunk chunk = {.data = f->keyopt->given, .len = f->keyopt->given_len};
     struct feed_part *part = calloc(1, f->slot_size);
-    if (b == NULL || part == NULL) {
-        free(part);
+    if (part == NULL)
         return fail_memory();
-    }
-    bool go_on = true;
-    for (size_t next = 0; go_on && next < keyopt->n_keys; next += b->n) {
-        size_t left = keyopt->n_keys - next;
-        if (batch_take(b, keyopt->record + next, left < BATCH_MAX ? left : BATCH_MAX))
-            go_on = feed_batch(f, b, part);
-        if (go_on && b->bad_record) {
-            say_error("--key '%s': %s", keyopt->keys[next + b->n], b->bad_reason.text);
-            go_on = fail_run(f);
-        }
-    }
+    work(f, 0, &chunk, part);
+    commit(f, &chunk, part);
+    if (f->finish != NULL)
+        finish_part(f, &chunk, part);
     slot_free(f, part);
     free(part);
     return true;

@@ -26,7 +26,7 @@
  * records also prints the data of the first header, which chunk->first_header marks.
  *
  * A slot belongs to one chunk of the input from work to finish. Slots are reused, so that buffers
- * live as long as the run. Keys given with -k come as chunks of one batch each.
+ * live as long as the run. Keys given with -k are one chunk.
  */
 #ifndef CMD_FEED_H
 #define CMD_FEED_H
@@ -66,7 +66,7 @@ struct tally {
     unsigned refused; /* signs that are errors; set by the caller */
 };
 
-/* The source of the records in messages: a file's name, or "--key". */
+/* The name of the file that the records come from; not for keys given with -k. */
 const char *tally_where(const struct tally *t);
 
 /* Records that have a key. */
@@ -85,7 +85,6 @@ struct feed_part {
     struct err err;
     /* The rest is private. */
     struct batch *batch;
-    bool is_given, is_taken; /* the batch is of keys given with -k; it was delivered */
 };
 
 struct feed {
@@ -127,6 +126,11 @@ bool feed_run(struct feed *f);
 
 /* The next batch of the slot's chunk; NULL at its end. */
 struct batch *feed_next(struct feed_part *part);
+
+/* In commit: fails the run because of record `n` of the chunk, from 0, or of its key. Returns
+ * false. */
+__attribute__((format(printf, 3, 4))) bool feed_fail(struct feed *f, uint64_t n, const char *fmt,
+                                                     ...);
 
 /* In commit: no more of this file is wanted. False: nor of the run, as it is the last file; the
  * tally then has the chunk. */

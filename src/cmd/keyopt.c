@@ -202,21 +202,24 @@ bool keyopt_take(void *group, struct opt_parser *p, int id)
 /* Turns the keys given with -k into records. */
 static bool make_given(struct keyopt *keyopt)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; i < keyopt->n_keys; i++)
-        bytes += strlen(keyopt->keys[i]) + 1;
-    char *at = keyopt->given = malloc(bytes);
-    keyopt->record = calloc(keyopt->n_keys + 1, sizeof *keyopt->record);
-    if (at == NULL || keyopt->record == NULL) {
+    const char end = keyopt->rule.terminator;
+    for (size_t i = 0; i < keyopt->n_keys; i++) {
+        if (end != 0 && strchr(keyopt->keys[i], end) != NULL) {
+            say_error("--key '%s': a newline ends a key; with -0 a key can have one",
+                      keyopt->keys[i]);
+            return false;
+        }
+        keyopt->given_len += strlen(keyopt->keys[i]) + 1;
+    }
+    char *at = keyopt->given = malloc(keyopt->given_len);
+    if (at == NULL) {
         say_error("out of memory");
         return false;
     }
     for (size_t i = 0; i < keyopt->n_keys; i++) {
-        keyopt->record[i] = at;
         at = stpcpy(at, keyopt->keys[i]);
-        *at++ = keyopt->rule.terminator;
+        *at++ = end;
     }
-    keyopt->record[keyopt->n_keys] = at;
     keyopt->rule.given = true;
     return true;
 }
@@ -395,7 +398,6 @@ void keyopt_free(struct keyopt *keyopt)
     free(keyopt->names);
     free(keyopt->keys);
     free(keyopt->given);
-    free(keyopt->record);
     keyopt_wipe(keyopt);
 }
 
@@ -471,7 +473,8 @@ bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err)
 {
     const struct digest *digest = digest_by_id(prep_digest(keyopt->rule.prep));
     if (keyopt->rule.digested)
-        return digest != NULL || fail(err, "--input-digests is for filters made with --digest");
+        return digest != NULL ||
+               fail(err, "--input-digests is for filters made with 'seen create --digest'");
     return digest == NULL || digest_missing() == NULL ||
            fail(err, "cannot compute %s digests, only read them (--input-digests): %s",
                 digest->name, digest_missing());

@@ -34,8 +34,8 @@ struct keyopt {
     size_t n_names;
     const char **keys; /* -k, in order; NULL: none */
     size_t n_keys;
-    char *given;         /* the same keys as records ... */
-    const char **record; /* ... where each begins, and where the last one ends */
+    char *given; /* the same keys as records */
+    size_t given_len;
     char *const *files;
     size_t n_files;
     const char *secret_path; /* --secret; NULL: not given */

@@ -292,27 +292,23 @@ static double load_of_newest(const struct figures *f)
     return room != 0 ? f->layer[newest].n / (double)room : NAN;
 }
 
-static void add_load(struct report *r, const struct figures *f, double load)
-{
-    report_number(r, "load", "load", FORM_PERCENT, by_keys(f), load);
-}
-
-/* The load of a ring is that of its newest generation. The others take no more keys, even if they
- * have room. */
+/* The load of a ring, or of a filter that grows, is that of its newest layer. The others take no
+ * more keys, even if they have room. */
 static void add_loads(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
-    double room = 0, keys = 0;
-    if (!format_forgets(h)) {
-        room = (double)h->n_design * f->shards;
-        add_load(r, f, room > 0 ? f->all.n / room : NAN);
+    bool of_newest = format_forgets(h) || format_grows(h);
+    double capacity = (double)h->n_design * f->shards, room = 0, keys = 0;
+    report_number(r, "load", "load", FORM_PERCENT, by_keys(f),
+                  of_newest      ? load_of_newest(f)
+                  : capacity > 0 ? f->all.n / capacity
+                                 : NAN);
+    if (!format_forgets(h))
         return;
-    }
     for (unsigned i = 0; i < h->n_layers; i++) {
         room += (double)h->layers[i].n_design;
         keys += f->layer[i].n;
     }
-    add_load(r, f, load_of_newest(f));
     report_number(r, "load of all generations", "load_all", FORM_PERCENT, by_keys(f),
                   room > 0 ? keys / room : NAN);
 }
@@ -529,17 +525,13 @@ static void add_all_rows(struct report *r, const struct figures *f)
 static void pick_load(struct report *r, const struct report *all, const struct figures *f)
 {
     const struct header *h = f->header;
-    bool grows = format_grows(h), forgets = format_forgets(h);
-    if (!grows && h->n_design == 0)
+    if (!format_grows(h) && h->n_design == 0)
         return;
-    if (grows)
-        add_load(r, f, load_of_newest(f));
-    else
-        report_pick(r, all, "load");
-    if (grows)
+    report_pick(r, all, "load");
+    if (format_grows(h))
         report_remark(r, "%s, %s when full", h->n_layers > 1 ? " of the newest layer" : "",
                       when_full(h));
-    else if (forgets)
+    else if (format_forgets(h))
         report_remark(r, " of the newest generation");
     else if (is_read_only(h))
         report_remark(r, ", takes no more keys");

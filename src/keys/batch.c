@@ -722,19 +722,8 @@ bool batch_next(struct batch *b)
     cut_records(b);
     if (!b->n)
         return false;
-    if (!b->n_before)
+    if (!b->n_before && !b->rule->given)
         look_at_first(b);
-    return hash_batch(b);
-}
-
-bool batch_take(struct batch *b, const char *const *record, size_t n)
-{
-    b->n = n;
-    b->n_bad = 0;
-    b->bad_record = false;
-    if (n == 0)
-        return false;
-    memcpy(b->record, record, (n + 1) * sizeof *record);
     return hash_batch(b);
 }
 

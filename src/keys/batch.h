@@ -142,11 +142,6 @@ bool batch_key_stays(const struct batch *b, size_t i);
  * returns their number. */
 size_t batch_keep_good(struct batch *b);
 
-/* Makes a batch of n records that are already split, at most BATCH_MAX. Record i is [record[i],
- * record[i + 1]); all but the last have their terminator. False if no record was taken: n is 0, or
- * b->bad_record is set. */
-bool batch_take(struct batch *b, const char *const *record, size_t n);
-
 /* The prepared key of record i of the batch: what is hashed. Not for bad records. */
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
 

@@ -52,8 +52,8 @@ bool kind_check_fpr(const struct kind *kind, double p, struct err *err)
     if (p < kind->sizing->fpr_min)
         return fail(
             err,
-            "an FPR of %s is too small for a %s filter: counted filters allow N / 2^64 for N keys, "
-            "compact ones 2^-32, bloom filters 1e-09",
+            "an FPR of %s is too small for a %s filter: counted filters allow 5.43e-20 times the "
+            "number of keys, compact ones 2.33e-10, bloom filters 1e-09",
             asked, kind->name);
     /* Of a kind that counts, fpr_max is the end of the search for a size. */
     return p <= kind->sizing->fpr_max || kind_counts(kind) ||

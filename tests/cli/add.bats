@@ -174,7 +174,7 @@ full()
     # What is there already does no harm, and needs no room.
     quiet seen add --max-fpr 0.001 f one
     run -2 --separate-stderr seen add --max-fpr 0.0005 f -k new
-    [[ $stderr == "seen: --key:1: not added: "* ]]
+    [[ $stderr == "seen: --key 'new': not added: "* ]]
     quiet seen add --max-fpr 0.002 f -k new
 }
 

@@ -124,7 +124,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     while read -r word meant; do
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
     done <<END
-check query
+check verify
 size stats
 intersect merge --intersect
 insert add

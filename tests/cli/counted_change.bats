@@ -106,7 +106,7 @@ counts()
     not=': nothing was removed (--skip-absent skips such keys)'
     refuses "seen: keys:12: the key is not in 'f.seen'$not" seen remove f.seen keys
     refuses "seen: (standard input):1: the key is not in 'f.seen'$not" seen remove f.seen <<<y
-    refuses "seen: --key:2: the key is not in 'f.seen'$not" seen remove f.seen -k 1 -k y
+    refuses "seen: --key 'y': the key is not in 'f.seen'$not" seen remove f.seen -k 1 -k y
     # Far back in a large input, whichever thread comes to it first.
     { seq 1000; seq 500 1000; for ((i = 0; i < 300; i++)); do seq 1000; done; echo no; seq 2000; } >many
     refuses "seen: many:301502: the key is not in 'f.seen'$not" seen remove -j 4 f.seen many

@@ -531,7 +531,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     for i in $(seq 50); do
         keys+=(-k "$(printf '\n\n%s' "$i")")
     done
-    run -2 --separate-stderr bash -c 'seen dedup f.seen "$@" >/dev/full' - "${keys[@]}"
+    run -2 --separate-stderr bash -c 'seen dedup -0 f.seen "$@" >/dev/full' - "${keys[@]}"
     [ "${stderr_lines[1]}" = "seen: warning: 50 records added to 'f.seen' were not printed" ]
     # A part of them fits into a pipe that nobody reads on.
     quiet seen create --force --empty -n 1000 -p 1e-9 f.seen
@@ -541,7 +541,7 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
         keys+=(-k "$long$i")
     done
     mkfifo pipe
-    seen dedup f.seen "${keys[@]}" >pipe 2>said &
+    seen dedup -0 f.seen "${keys[@]}" >pipe 2>said &
     pid=$!
     exec 7<pipe
     read -r -n 1 _ <&7

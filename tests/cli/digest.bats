@@ -248,7 +248,7 @@ PYTHON
         for file in plain hex; do
             refuses "seen: '$file' was made without --digest, which cannot be added later" \
                 seen $command --digest sha1 "$file" -k "$digest"
-            refuses 'seen: --input-digests is for filters made with --digest' \
+            refuses "seen: --input-digests is for filters made with 'seen create --digest'" \
                 seen $command --input-digests "$file" -k "$digest"
         done
         refuses "seen: 'sha1' was made with --digest sha1, not md5" \
@@ -263,9 +263,9 @@ PYTHON
         refuses 'seen: --digest computes digests (--input-digests reads them): not with --hex' \
             seen create $both new -k a
     done
-    refuses 'seen: --input-digests is for filters made with --digest' seen create --input-digests new -k 00
-    refuses 'seen: --input-digests is for filters made with --digest' seen dedup --input-digests -k 00
-    refuses 'seen: --input-digests is for filters made with --digest' \
+    refuses "seen: --input-digests is for filters made with 'seen create --digest'" seen create --input-digests new -k 00
+    refuses "seen: --input-digests is for filters made with 'seen create --digest'" seen dedup --input-digests -k 00
+    refuses "seen: --input-digests is for filters made with 'seen create --digest'" \
         seen dedup --create --input-digests new -k 00
     [ ! -e new ]
     refuses "seen: 'sha1' was made with --digest sha1, not md5" \

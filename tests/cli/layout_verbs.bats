@@ -109,7 +109,7 @@ measured()
     done
     # A limit knows it, too.
     seq -f 'member-%.0f' 10 | quiet seen create --force --layout guava -n 12 -p 1e-6 f.seen
-    refuses "seen: --key:1: not added: the false-positive rate of 'f.seen' would pass 1e-05" \
+    refuses "seen: --key 'more': not added: the false-positive rate of 'f.seen' would pass 1e-05" \
         seen add --max-fpr 1e-5 f.seen -k more
     quiet seen add f.seen -k more
 }

@@ -290,13 +290,14 @@ like_grep()
 
 @test "a label belongs to a record, also to one with a newline in it" {
     keys=(-k $'a\nb' -k x -k c -k $'\n' -k '')
-    quiet seen create -p 1e-9 f -k $'a\nb' -k c -k $'\n' -k ''
-    run -0 seen query -n f "${keys[@]}"
-    [ "$output" = $'1:a\nb\n3:c\n4:\n\n5:' ]
-    run -0 seen query -n --annotate f "${keys[@]}"
-    [ "$output" = $'1:+\ta\nb\n2:-\tx\n3:+\tc\n4:+\t\n\n5:+\t' ]
-    run -0 seen query --which f "${keys[@]}"
-    [ "$output" = $'f:a\nb\nf:c\nf:\n\nf:' ]
+    quiet seen create -0 -p 1e-9 f -k $'a\nb' -k c -k $'\n' -k ''
+    seen query -0 -n f "${keys[@]}" | cmp - <(printf '%s\0' $'1:a\nb' 3:c $'4:\n' 5:)
+    seen query -0 -n --annotate f "${keys[@]}" |
+        cmp - <(printf '%s\0' $'1:+\ta\nb' $'2:-\tx' $'3:+\tc' $'4:+\t\n' $'5:+\t')
+    seen query -0 --which f "${keys[@]}" | cmp - <(printf '%s\0' $'f:a\nb' f:c $'f:\n' f:)
+    # Without -0, a newline ends the record, of -k too.
+    refuses "seen: --key 'a\\nb': a newline ends a key; with -0 a key can have one" \
+        seen query f "${keys[@]}"
     seen query -n f <(printf 'c\nx\nc') | cmp - <(printf '1:c\n3:c\n')
     seen query -n --annotate f <(printf 'c\nx') | cmp - <(printf '1:+\tc\n2:-\tx\n')
 }

@@ -145,7 +145,7 @@ bytes()
             seen query $f.seen -k 1
         seen query -q --secret s $f.seen -k 1
     done
-    refuses "seen: cannot open secret 'gone': No such file or directory" \
+    refuses "seen: cannot open secret 'gone': No such file or directory (--new-secret makes the file)" \
         env SEEN_SECRET=gone seen create h.seen keys
     [ ! -e h.seen ]
 }
@@ -170,7 +170,7 @@ bytes()
     refuses 'seen: --new-secret makes the file of --secret: not with --dry-run' \
         seen create --dry-run --secret s --new-secret f.seen keys
     [ ! -e s ]
-    refuses "seen: cannot open secret 's': No such file or directory" \
+    refuses "seen: cannot open secret 's': No such file or directory (--new-secret makes the file)" \
         seen create --secret s f.seen keys
     [ ! -e f.seen ]
     make_filter

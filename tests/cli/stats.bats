@@ -117,6 +117,8 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     seen create --grow -n 300 grows.seen keys
     seen add grows.seen <(seq 1001 3000)
     says '^load +[0-9.]+ % of the newest layer, grows when full +estimated$' seen stats grows.seen
+    says '^load +[0-9.]+ % +estimated$' seen stats --all grows.seen
+    seen stats --json grows.seen | jq -e '.load > 0 and .load == .layers[-1].load and .n_design == null'
     seen create --generations 2 -n 3000 ring.seen keys
     says '^load +[0-9.]+ % of the newest generation +estimated$' seen stats ring.seen
     seen create --fixed --trim -i --secret secret --new-secret private.seen keys
