@@ -507,7 +507,7 @@ static int run(int argc, char **argv)
 {
     struct dedup d = {.adding = ADDING_DEFAULT};
     d.adding.feed.title = "reading";
-    d.adding.sources.follow = SOURCES_FOLLOW_SAME;
+    d.adding.sources.follow = true;
     d.adding.feed.finish = print;
     int status = run_dedup(&d, argc, argv);
     adding_close(&d.adding);

@@ -462,7 +462,7 @@ static bool open_query(struct query *q, const char *path)
     struct err err;
     if (!sources_add(s, 0, path, NULL, &err))
         return say_failure(&err);
-    s->follow = q->annotate ? SOURCES_FOLLOW : SOURCES_STAY;
+    s->follow = q->annotate;
     if (!sources_open(s, &err)) {
         keyopt_advise(&q->keyopt, path, &err);
         return say_failure(&err);

@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bits.h"
 #include "base/say.h"
@@ -25,56 +24,44 @@ bool sources_add(struct sources *s, size_t at, const char *path, struct store *o
     return true;
 }
 
-/* Opens the file that the name refers to now as `next`, or keeps the one that is open. */
-static bool open_next(const struct sources *s, struct source_filter *f, bool looks, struct err *err)
-{
-    if (f->now != NULL && !(looks && store_replaced(f->now))) {
-        f->next = f->now;
-        return true;
-    }
-    struct err what;
-    f->next = store_open(f->path, STORE_READ, &s->open, err);
-    if (f->next == NULL || f->now == NULL || s->follow != SOURCES_FOLLOW_SAME)
-        return f->next != NULL;
-    return header_same_keys(f->now->header, f->next->header, &what) ||
-           fail(err, "'%s' was replaced by a filter that differs in %s", f->path, what.text);
-}
-
-/* Is filter i for the same keys as the others? */
-static bool suits(const struct sources *s, size_t i, struct err *err)
+/* Is filter i for the same keys as the others? Adopts its key preparation. */
+static bool adopt(const struct sources *s, size_t i, struct err *err)
 {
     const struct source_filter *f = &s->filter[i];
-    if (s->sink != NULL && store_same(s->sink, f->next))
+    if (s->counts && !store_check_counts(f->now, err))
+        return false;
+    s->keyopt->rule.bytes |= f->now->wants_bytes;
+    if (!keyopt_adopt(s->keyopt, f->now->header, f->now->name, err))
+        return false;
+    if (s->sink != NULL && store_same(s->sink, f->now))
         return fail(err, "'%s' is the filter itself: --also is for others", f->path);
-    const struct store *first = s->sink != NULL ? s->sink : s->filter[0].next;
-    return header_check_same(first->header, first->name, f->next->header, f->path,
+    const struct store *first = s->sink != NULL ? s->sink : s->filter[0].now;
+    return header_check_same(first->header, first->name, f->now->header, f->path,
                              "queried together", err);
 }
 
-/* Adopts the key preparation of filter i, after those before it. If the filters' key lengths
- * differ, keys of any length are accepted. */
-static bool adopt(const struct sources *s, size_t i, struct keyopt *keyopt, struct err *err)
+/* If the filters' key lengths differ, keys of any length are accepted. */
+static void join_lengths(struct sources *s)
 {
-    const struct store *next = s->filter[i].next;
-    unsigned len = keyopt->rule.key_len;
-    if (s->counts && !store_check_counts(next, err))
-        return false;
-    keyopt->rule.bytes |= next->wants_bytes;
-    if (!keyopt_adopt(keyopt, next->header, next->name, err))
-        return false;
-    bool is_first = i == 0 && s->sink == NULL;
-    if (!is_first && keyopt->rule.key_len != len)
-        keyopt->rule.key_len = s->one_length ? len : 0;
-    return true;
+    if (s->n == 0)
+        return;
+    const struct store *first = s->sink != NULL ? s->sink : s->filter[0].now;
+    unsigned len = format_key_len(first->header);
+    for (size_t i = 0; i < s->n && !s->one_length; i++)
+        if (format_key_len(s->filter[i].now->header) != len)
+            len = 0;
+    s->keyopt->rule.key_len = len;
 }
 
 /* Opens the list; again if it is open. */
-static bool open_list(struct sources *s, const struct keyopt *keyopt, struct err *err)
+static bool open_list(struct sources *s, struct err *err)
 {
+    if (s->list_path == NULL)
+        return true;
     struct confirm *list = malloc(sizeof *list);
     if (list == NULL)
         return fail(err, "out of memory");
-    if (!confirm_open(list, s->list_path, &keyopt->rule, err)) {
+    if (!confirm_open(list, s->list_path, &s->keyopt->rule, err)) {
         free(list);
         return false;
     }
@@ -85,41 +72,30 @@ static bool open_list(struct sources *s, const struct keyopt *keyopt, struct err
     return true;
 }
 
-/* Opens what is not open, and with `looks` what was replaced; adopts the key preparation of all. */
-static bool open_all(struct sources *s, struct keyopt *keyopt, bool looks, struct err *err)
+static void warn_opened(const struct store *s)
 {
-    bool ok = true;
-    for (size_t i = 0; ok && i < s->n; i++)
-        ok =
-            open_next(s, &s->filter[i], looks, err) && adopt(s, i, keyopt, err) && suits(s, i, err);
-    return ok;
-}
-
-/* Ends open_all: uses the new filters, or keeps the old ones. */
-static void change(struct sources *s, bool to_new)
-{
-    for (size_t i = 0; i < s->n; i++) {
-        struct source_filter *f = &s->filter[i];
-        struct store *used = to_new ? f->next : f->now, *other = to_new ? f->now : f->next;
-        if (other != used)
-            store_close(other);
-        if (f->now != used) {
-            warn_unclean(used);
-            warn_useless(used);
-        }
-        f->now = used;
-        f->next = NULL;
-    }
+    warn_unclean(s);
+    warn_useless(s);
 }
 
 bool sources_open(struct sources *s, struct err *err)
 {
-    bool ok = open_all(s, s->keyopt, false, err) &&
-              (s->list_path == NULL || open_list(s, s->keyopt, err));
-    change(s, ok);
-    if (ok && s->list != NULL)
+    for (size_t i = 0; i < s->n; i++) {
+        struct source_filter *f = &s->filter[i];
+        bool is_open = f->now != NULL;
+        if (!is_open)
+            f->now = store_open(f->path, STORE_READ, &s->open, err);
+        if (f->now == NULL || !adopt(s, i, err))
+            return false;
+        if (!is_open)
+            warn_opened(f->now);
+    }
+    join_lengths(s);
+    if (!open_list(s, err))
+        return false;
+    if (s->list != NULL)
         keyopt_hint_crlf(s->keyopt, s->list->saw_cr, s->list_path);
-    return ok;
+    return true;
 }
 
 void sources_close(struct sources *s)
@@ -131,23 +107,9 @@ void sources_close(struct sources *s)
     pthread_rwlock_destroy(&s->lock);
     free(s->filter);
     free(s->list);
-    free(s->why);
 }
 
-/* ---- Names that refer to other files. What follows them is called with the lock held for writing;
- * another thread may have done the same meanwhile. */
-
-enum { LOOK_MS = 1000 };
-
-/* Is it time to look at the names again? True for one thread only. */
-static bool is_time(struct sources *s)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    unsigned long now = (unsigned long)t.tv_sec * 1000 + (unsigned long)t.tv_nsec / 1000000;
-    unsigned long then = s->looked; /* the difference is right even if a 32-bit `long` wraps */
-    return now - then >= LOOK_MS && atomic_compare_exchange_strong(&s->looked, &then, now);
-}
+/* ---- Names that refer to other files. */
 
 static bool any_replaced(const struct sources *s)
 {
@@ -157,70 +119,40 @@ static bool any_replaced(const struct sources *s)
     return replaced;
 }
 
-/* Prints why the old filters stay in use, unless the last message gave the same reason. */
-static void say_kept(struct sources *s, const struct err *err)
+/* Opens the file that the name refers to now. */
+static bool open_again(const struct sources *s, struct source_filter *f, struct err *err)
 {
-    if (s->why != NULL && strcmp(s->why->text, err->text) == 0)
-        return;
-    say_warning("still answering from the filter that was replaced: %s", err->text);
-    if (s->why == NULL)
-        s->why = malloc(sizeof *s->why);
-    if (s->why != NULL)
-        *s->why = *err;
+    struct err what;
+    struct store *next = store_open(f->path, STORE_READ, &s->open, err);
+    if (next == NULL)
+        return false;
+    bool same = header_same_keys(f->now->header, next->header, &what);
+    store_close(f->now);
+    f->now = next;
+    if (!same)
+        return fail(err, "'%s' was replaced by a filter that differs in %s", f->path, what.text);
+    warn_opened(next);
+    return !s->counts || store_check_counts(next, err);
 }
 
-/* The remaining records are meant for the old preparation. */
-static bool keeps_prep(const struct sources *s, const struct keyopt *keyopt, struct err *err)
-{
-    return keyopt->rule.prep == s->keyopt->rule.prep ||
-           fail(err, "'%s' prepares keys in another way", s->filter[0].path);
-}
-
-/* Other threads read the other fields without the lock. */
-static void take_rule(struct sources *s, const struct key_rule *rule)
-{
-    s->keyopt->rule.key_len = rule->key_len;
-    s->keyopt->rule.hash = rule->hash;
-    s->keyopt->rule.seed = rule->seed;
-    s->keyopt->rule.mark = rule->mark;
-    s->keyopt->rule.bytes = rule->bytes;
-}
-
-/* Adopts the key preparation of the files that the names refer to now. The list is opened again,
- * too. */
-static bool take_up(struct sources *s, struct err *err)
-{
-    struct keyopt keyopt = *s->keyopt;
-    bool ok = open_all(s, &keyopt, true, err) && keeps_prep(s, &keyopt, err) &&
-              (s->list == NULL || open_list(s, &keyopt, err));
-    if (ok)
-        take_rule(s, &keyopt.rule);
-    change(s, ok);
-    keyopt_wipe(&keyopt);
-    return ok;
-}
-
+/* Opens what was replaced, and the list with it. The lock is held for writing; another thread may
+ * have done the same meanwhile. */
 static bool follow(struct sources *s, struct err *err)
 {
     if (!any_replaced(s))
         return true;
-    if (!take_up(s, err)) {
-        if (s->follow == SOURCES_FOLLOW_SAME)
+    for (size_t i = 0; i < s->n; i++)
+        if (store_replaced(s->filter[i].now) && !open_again(s, &s->filter[i], err))
             return false;
-        say_kept(s, err);
-        return true;
-    }
-    free(s->why);
-    s->why = NULL;
-    return true;
+    join_lengths(s);
+    return open_list(s, err);
 }
 
 bool sources_enter(struct sources *s, size_t len, struct err *err)
 {
-    bool looks = s->follow == SOURCES_FOLLOW_SAME || (s->follow == SOURCES_FOLLOW && is_time(s));
     bool ok = true;
     pthread_rwlock_rdlock(&s->lock);
-    if (looks && any_replaced(s)) {
+    if (s->follow && any_replaced(s)) {
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_wrlock(&s->lock);
         ok = follow(s, err);

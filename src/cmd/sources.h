@@ -38,17 +38,7 @@ struct sources_answers {
 
 struct source_filter {
     const char *path;
-    struct store *now;  /* NULL: not open */
-    struct store *next; /* private */
-};
-
-/* What becomes of a filter whose name refers to another file during the run. */
-enum sources_follow {
-    SOURCES_STAY,   /* the file that was opened is asked to the end */
-    SOURCES_FOLLOW, /* within a second, the new file is asked; if it cannot be used, the old one,
-                       and a warning says why, once a reason */
-    SOURCES_FOLLOW_SAME /* the next chunk asks the new file, which must be for the same keys,
-                           because the answers of all chunks belong together */
+    struct store *now; /* NULL: not open */
 };
 
 struct sources {
@@ -57,7 +47,8 @@ struct sources {
     const char *list_path; /* of --confirm; NULL: none */
     bool which;            /* the answers name the filter that has a key ... */
     bool counts;           /* ... and its count; then there is one filter, a counted set */
-    enum sources_follow follow;
+    bool follow; /* for each chunk, filters whose names refer to other files are opened again; the
+                    new ones must be for the same keys */
     struct store *sink; /* a filter for the same keys, which is not queried; NULL: none */
     bool one_length;    /* keys have the length of that filter, or else of the first one */
     struct source_filter *filter;
@@ -65,8 +56,6 @@ struct sources {
     struct confirm *list; /* NULL: none */
     /* The rest is private. */
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to follow */
-    atomic_ulong looked;   /* when names were last looked at, in milliseconds */
-    struct err *why;       /* the last reason printed why a new filter cannot be used */
     struct {
         atomic_uint batches, keys, found;
         atomic_bool capitals; /* these keys have capitals */
@@ -83,7 +72,7 @@ struct sources {
 bool sources_add(struct sources *s, size_t at, const char *path, struct store *open,
                  struct err *err);
 
-/* Opens all filters, which must be for the same keys (header_same_questions), and the list. */
+/* Opens all filters, which must be for the same keys (header_same_keys), and the list. */
 bool sources_open(struct sources *s, struct err *err);
 
 /* Call sources_enter before keys are prepared and queried, and sources_leave afterwards, even after

@@ -63,7 +63,7 @@ TEST(answers_stay_void_if_another_file_takes_the_name)
     struct keyopt keyopt = KEYOPT_DEFAULT;
     struct sources s = SOURCES_DEFAULT;
     struct err err;
-    s.follow = SOURCES_FOLLOW_SAME;
+    s.follow = true;
     make("f", 0);
     make("new", 0);
     if (open_f(&s, &keyopt)) {
