@@ -21,7 +21,7 @@ takes()
         plain+=(-k "$option")
     done
     rm -f want made added
-    seen create --reproducible -n 100 -p 1e-9 "${prepared[@]}" want "${plain[@]}"
+    seen create -0 --reproducible -n 100 -p 1e-9 "${prepared[@]}" want "${plain[@]}"
     # shellcheck disable=SC2086 # several options
     seen create --reproducible -n 100 -p 1e-9 $options made "$input"
     seen create --empty -n 100 -p 1e-9 "${prepared[@]}" added

@@ -112,7 +112,7 @@ class Input:
         if self.header and not self.given:
             self.args.append("--header=%d" % self.header)
         if self.given:
-            keys = [k.replace(b"\0", b"") for k in pick(rng, rule, pool, 12)] or [b"k"]
+            keys = [k.replace(b"\0", b"").replace(rule.end, b"") for k in pick(rng, rule, pool, 12)] or [b"k"]
             for key in keys:
                 self.args += [b"--key=" + key]
             self.header = 0  # of files alone
@@ -367,7 +367,7 @@ class Case:
             if b"\0" in text:
                 continue
             digested = ["--input-digests"] if self.rule.digest else []
-            self.same(self.run(["query", "-q", name] + digested + [b"--key=" + text])[0], 0,
+            self.same(self.run(["query", "-q", "-0", name] + digested + [b"--key=" + text])[0], 0,
                       "%r" % text)
         if self.p == "1e-9":
             key = ABSENT.encode().hex() if self.rule.hex else ABSENT
