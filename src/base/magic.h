@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The first bytes of a filter file, and of other files. Readers of key lists and of other programs'
- * filters check for them too, to refuse what they cannot read.
- */
+ * The first bytes of a filter file. Readers of other programs' filters check for them too. */
 #ifndef BASE_MAGIC_H
 #define BASE_MAGIC_H
 
@@ -17,17 +15,6 @@ static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
 static inline bool magic_begins(const void *data, size_t len)
 {
     return len >= sizeof magic && memcmp(data, magic, sizeof magic) == 0;
-}
-
-/* A Parquet file begins and ends with these bytes. */
-#define MAGIC_PARQUET "PAR1"
-
-/* The rest of a message about one, after its name. */
-#define MAGIC_PARQUET_IS "is a Parquet file: DuckDB and parquet-cli ask its Bloom filters"
-
-static inline bool magic_parquet(const void *data, size_t len)
-{
-    return len >= strlen(MAGIC_PARQUET) && memcmp(data, MAGIC_PARQUET, strlen(MAGIC_PARQUET)) == 0;
 }
 
 #endif

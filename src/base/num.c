@@ -145,20 +145,11 @@ bool num_bytes(const char *s, uint64_t *out)
     if (((*rest != '\0' || blank) && strcmp(rest, "iB") != 0) || d.exp10 != 0)
         return false;
 
-    /* The whole part is computed in integers. The unit is at most 2^50, so a double is exact enough
-     * for the fraction, which is rounded down to bytes. */
-    uint64_t unit = (uint64_t)1 << (10 * power), whole = 0;
-    double fraction = 0;
-    struct decimal part = {d.begin, d.point, d.point, 0};
-    if (d.point > d.begin && !decimal_uint(&part, 0, &whole))
+    /* A power of two, so the product is as exact as the double. Part of a byte is dropped. */
+    double unit = (double)((uint64_t)1 << (10 * power)), v;
+    if (!decimal_double(&d, 0, &v) || v * unit >= 0x1p64)
         return false;
-    part = (struct decimal){d.point, d.point, d.end, 0};
-    if (d.end > d.point + 1 && !decimal_double(&part, 0, &fraction))
-        return false;
-    uint64_t extra = (uint64_t)(fraction * (double)unit);
-    if (whole > (UINT64_MAX - extra) / unit)
-        return false;
-    *out = whole * unit + extra;
+    *out = (uint64_t)(v * unit);
     return true;
 }
 

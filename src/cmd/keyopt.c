@@ -10,7 +10,6 @@
 
 #include "port/port.h"
 #include "base/disk.h"
-#include "base/magic.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/private.h"
@@ -331,7 +330,7 @@ bool keyopt_is_list(const char *path)
     uint8_t start[CONTENT_HEAD];
     struct err ignored;
     size_t len = read_start(path, start, sizeof start);
-    return len > 0 && memchr(start, 0, len) == NULL && !magic_parquet(start, len) &&
+    return len > 0 && memchr(start, 0, len) == NULL &&
            content_check(path, start, len, '\n', false, &ignored);
 }
 

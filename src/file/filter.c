@@ -18,7 +18,6 @@
 #include "base/num.h"
 #include "base/output.h"
 #include "base/parallel.h"
-#include "base/magic.h"
 #include "base/progress.h"
 #include "base/ram.h"
 #include "base/sig.h"
@@ -302,7 +301,7 @@ static void advise(const struct filter *f, struct err *err)
     size_t n, len;
     const struct kind *kind;
     if (fstat(f->fd, &st) != 0 || !disk_read(f->fd, head, sizeof head, 0, &n) || n < 16 ||
-        format_is_filter(head, n) || magic_parquet(head, n))
+        format_is_filter(head, n))
         return;
     const struct layout_foreign in = {.data = {head}, .len = {(uint64_t)st.st_size}};
     const struct content *c = content_find(head, n);

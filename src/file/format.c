@@ -208,8 +208,6 @@ static unsigned lowest_bit(uint32_t word)
 /* Is this a complete header of this format version with a matching checksum? */
 static bool check_frame(const uint8_t *p, size_t avail, struct err *err)
 {
-    if (magic_parquet(p, avail))
-        return fail(err, MAGIC_PARQUET_IS);
     if (!format_is_filter(p, avail))
         return fail(err, "is not a seen filter");
     if (avail < OFF_LAYERS)

@@ -232,15 +232,15 @@ bool foreign_whole(const struct foreign_files *f, struct err *err)
 
 bool foreign_check(const struct foreign_files *f, const char *name, struct err *err)
 {
-    enum { LEN = sizeof MAGIC_PARQUET - 1 };
     const uint8_t *data = f->in.data[0];
     size_t len = (size_t)f->in.len[0]; /* of a mapping */
     const struct content *c = NULL;
     if (magic_begins(data, len))
         return fail(err, "'%s' is a seen filter already; 'seen export' writes another program's",
                     name);
-    if (len >= LEN && magic_parquet(data, LEN) && magic_parquet(data + len - LEN, LEN))
-        return fail(err, "'%s' " MAGIC_PARQUET_IS, name);
+    if (len >= 8 && memcmp(data, "PAR1", 4) == 0 && memcmp(data + len - 4, "PAR1", 4) == 0)
+        return fail(err, "'%s' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters",
+                    name);
     if (f->spec->kind->layout->recognize != NULL)
         c = content_find_filter(data, len < CONTENT_HEAD ? (size_t)len : CONTENT_HEAD);
     return c == NULL || fail(err, "'%s' is %s: %s", name, c->what, c->reader);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/magic.h"
 #include "base/output.h"
 #include "keys/content.h"
 

@@ -19,19 +19,19 @@ static const struct content contents[] = {
     {"ustar", 5, 257, "a tar archive", "tar -xOf FILE | seen ..."},
     {"SQLite format 3", 16, 0, "an SQLite database",
      "sqlite3 FILE 'SELECT column FROM table' | seen ..."},
-    {"PAR1\x15", 5, 0, "a Parquet file",
-     "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
-     "Bloom filters in such files"},
     {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
 };
 
-/* Filters of other programs. */
+/* Filters of other programs, or files that have some. */
 static const struct content filters[] = {
     {"\xac\xed\0\5sr", 6, 0, "a serialized Java object",
      "if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
      "reads"},
     {"\2?\0\0\0\0\0\0?????\0\0\0", 16, 0, "a filter of poppy, version 2",
      "'poppy create --version 1' makes what 'seen import --layout dcso' reads"},
+    {"PAR1\x15", 5, 0, "a Parquet file",
+     "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
+     "Bloom filters in such files"},
 };
 
 static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
