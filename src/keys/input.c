@@ -35,15 +35,9 @@ struct regular {
     uint64_t n_chunks;
 };
 
-enum {
-    /* Bytes left free in front of the data, so that a byte at offset x of the chunk's range lies at
-     * an address equal to x modulo 64: the kernel copies faster between like alignments. */
-    LEAD = 64,
-    /* Regular files of this size and more are read in chunks of this size. Each thread has two
-     * chunks, one in work and one waiting: 1 MiB (THREAD_MEMORY, filter_build.c). Chunks twice as
-     * large are no faster. */
-    LARGE_CHUNK = 512 << 10,
-};
+/* Bytes left free in front of the data, so that a byte at offset x of the chunk's range lies at an
+ * address equal to x modulo 64: the kernel copies faster between like alignments. */
+enum { LEAD = 64 };
 
 /* May the file be compressed, or no list of keys, from `start` on, so that stream.h must read it?
  * Also true if the file cannot be read: stream.h then tells the reason. */
@@ -68,7 +62,7 @@ static void count_chunks(struct regular *r)
 /* False: a file for stream.h; with `gzip`, one that may be no plain list of keys, too. This
  * includes files of size 0, as in /proc: their length is only known after reading. */
 static bool regular_begin(struct regular *r, const struct source *src, const struct stat *st,
-                          bool gzip, bool large)
+                          bool gzip)
 {
     off_t start = S_ISREG(st->st_mode) ? lseek(src->fd, 0, SEEK_CUR) : -1;
     if (start < 0 || start >= st->st_size)
@@ -76,9 +70,7 @@ static bool regular_begin(struct regular *r, const struct source *src, const str
     port_read_ahead(src->fd, start);
     if (gzip && regular_needs_stream(src->fd, start, src->terminator))
         return false;
-    *r = (struct regular){.start = start, .size = st->st_size, .changed = st->port_changed};
-    /* The chunk size must not depend on memory: it affects the contents of a filter that grows. */
-    r->range = large && st->st_size - start >= LARGE_CHUNK ? LARGE_CHUNK : src->chunk_len;
+    *r = (struct regular){start, st->st_size, st->port_changed, .range = src->chunk_len};
     count_chunks(r);
     return true;
 }
@@ -184,7 +176,6 @@ struct file {
 
 struct input {
     struct input_spec spec;
-    bool large_chunks;    /* for regular files that are large enough */
     pthread_mutex_t lock; /* for all fields below that are not atomic */
     struct file *file;
     size_t next_file;
@@ -274,7 +265,7 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return source_fail_read(src, err);
     if (!check(in, src, &st, err))
         return false;
-    f->is_regular = regular_begin(&f->regular, src, &st, spec->gzip, in->large_chunks);
+    f->is_regular = regular_begin(&f->regular, src, &st, spec->gzip);
     if (!f->is_regular)
         return stream_begin(&f->stream, src, &st, may_be_no_list(spec, src->fd, &st), err);
     f->read_to = f->regular.start;
@@ -602,7 +593,6 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
     }
     in->resume = -1;
     in->spec = *spec;
-    in->large_chunks = !in->spec.chunk_len;
     if (!in->spec.chunk_len)
         in->spec.chunk_len = INPUT_CHUNK;
     in->total = total_len(spec);

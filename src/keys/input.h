@@ -10,8 +10,7 @@
  * chunk_len. This is the same for files, pipes and gzip data, except with `prompt`. A record longer
  * than L makes its chunk longer; the chunks after it are empty or left out. All threads read a
  * regular file at once, up to the chunk in which the file ended when it was opened. One thread at a
- * time reads a stream. If chunk_len is not given, regular files of 512 KiB and more come in chunks
- * of 512 KiB.
+ * time reads a stream.
  *
  * With `header`, the first records of each file come in a chunk of their own, of any length. The
  * bytes of the file are then counted from the end of the header.
@@ -52,7 +51,10 @@ struct input_spec {
     ino_t forbid_ino;
 };
 
-enum { INPUT_CHUNK = 256 << 10 };
+/* It must not depend on memory: it affects the contents of a filter that grows. Each thread has two
+ * chunks, one in work and one waiting: 1 MiB (THREAD_MEMORY, filter_build.c). Chunks twice as large
+ * are no faster. */
+enum { INPUT_CHUNK = 512 << 10 };
 
 /* Sets *err, from errno: the key file cannot be opened. With `hint_k`, also suggests -k if there is
  * no such file and the name may be a key: it has no '/', or is a URL. Returns false. */

@@ -39,7 +39,7 @@ limited() (
     seq 100 >keys
     seen create -s 64M f.seen keys
     # With 1000 threads, what each of them needs comes to 48 MB and more. One needs less than 1 MB;
-    # input from a file needs a buffer of 256 KiB.
+    # input from a file needs a buffer of 512 KiB.
     limited 2048 seen query -j 1000 -q -k 7 f.seen
     [ "$(limited 2048 seen query -j 1000 -c f.seen <keys)" = 100 ]
     [ "$(limited 2048 seen dedup -j 1000 -c -k new f.seen)" = 1 ]

@@ -562,11 +562,11 @@ TEST(one_record_may_be_longer_than_many_chunks)
     free(gz.data);
 }
 
-/* Large files come in pieces of 512 KiB; with a terminator at every place around a piece's end, a
+/* Chunks of the usual size; with a terminator at every place around a piece's end, a
  * file's end there too, records that reach far beyond it, and a start within a page. */
 TEST(large_files_give_the_same_chunks)
 {
-    enum { PIECE = 512 << 10 };
+    enum { PIECE = INPUT_CHUNK };
     for (unsigned round = 0; round < 14; round++) {
         size_t len = 2 * PIECE - 2 + (round < 5 ? round : draw() % PIECE);
         struct text t = random_records(len, '\n');
