@@ -70,8 +70,6 @@ static const struct {
      "end in NUL, not in newlines, so that all of them are one key; -0 separates them"},
     {SIGN_LINES, true,
      "end in newlines, not in NUL, so that all of them are one key; without -0 they are separate"},
-    {SIGN_UTF16, true,
-     "are UTF-16, and keys are taken byte for byte; 'iconv -f UTF-16 -t UTF-8' converts them"},
     {SIGN_MARK, true,
      "begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops "
      "it"},
@@ -115,8 +113,6 @@ static void hint_quoted(struct tally *t, size_t record)
 static bool hint(struct tally *t, const struct chunk_tally *of_chunk)
 {
     unsigned signs = of_chunk->signs;
-    if ((signs & SIGN_UTF16) != 0)
-        signs = SIGN_UTF16;
     if ((signs & SIGN_DIGESTS) != 0 && (t->refused & SIGN_COUNTS) == 0)
         signs &= ~(unsigned)SIGN_COUNTS;
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {

@@ -411,9 +411,6 @@ static unsigned mark_of(const struct key_rule *rule, struct slice record)
     bool first = !rule->field[0];
     for (const int *field = rule->field; *field != 0; field++)
         first |= *field == 1;
-    if (record.len >= 2 &&
-        (!memcmp(record.data, "\xff\xfe", 2) || !memcmp(record.data, "\xfe\xff", 2)))
-        return SIGN_UTF16;
     return first && record.len >= 3 && !memcmp(record.data, "\xef\xbb\xbf", 3) ? SIGN_MARK : 0;
 }
 

@@ -64,8 +64,7 @@ enum sign {
                         does not take a field of hexadecimal digits, or of text, as the key */
     SIGN_NUL = 4,    /* the chunk is one record without its newline, which ends in NUL ... */
     SIGN_LINES = 8,  /* ... or without its NUL, which ends in a newline */
-    SIGN_UTF16 = 16, /* the chunk begins with the byte order mark of UTF-16 ... */
-    SIGN_MARK = 32,  /* ... or of UTF-8, and the first key with it */
+    SIGN_MARK = 16,  /* the chunk begins with the byte order mark of UTF-8, and the first key too */
     SIGN_DIGESTS =
         64, /* the rule takes digests of keys, and the first keys look like such digests */
     SIGN_RANGE = 128,  /* as SIGN_COUNTS, but the first 5 digits of SHA-1 are missing */

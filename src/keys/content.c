@@ -102,10 +102,10 @@ static const char *utf16_name(const struct bytes *b, const uint8_t *head)
 {
     size_t most = b->nul[0] > b->nul[1] ? b->nul[0] : b->nul[1];
     size_t nul = b->nul[0] + b->nul[1];
-    if (b->lines == 0 || b->wide_lines < b->lines || most < 8 || most * 20 < nul * 19)
-        return NULL;
     if (has_magic(head, b->n, "\xff\xfe", 2, 0) || has_magic(head, b->n, "\xfe\xff", 2, 0))
         return "UTF-16";
+    if (b->lines == 0 || b->wide_lines < b->lines || most < 8 || most * 20 < nul * 19)
+        return NULL;
     return nul * 5 < b->n * 2 ? NULL : b->nul[0] > b->nul[1] ? "UTF-16BE" : "UTF-16LE";
 }
 

@@ -88,15 +88,6 @@ static bool fail_cut(const struct source *src, struct err *err)
     return fail(err, "cannot read '%s': it became shorter", src->name);
 }
 
-/* Chunk 0 begins after the first `len` bytes. `unread` more were read; with at_eof, to the end. */
-static bool regular_skip(struct regular *r, const struct source *src, size_t len, size_t unread,
-                         bool at_eof, struct err *err)
-{
-    r->start += (off_t)len;
-    count_chunks(r);
-    return !at_eof || !is_cut(r, src->fd, r->start + (off_t)unread) || fail_cut(src, err);
-}
-
 /* Reads chunk i, up to byte *read_to of the file. The byte before the chunk's range tells whether a
  * record begins at its first byte. The last record of the chunk ends with the first terminator from
  * the last byte of the range on. */
@@ -399,10 +390,9 @@ static bool read_file_header(struct input *in, struct file *f, struct chunk *chu
         *err = s->why;
         return false;
     }
-    size_t unread = stream_unread(s);
-    if (!regular_skip(&f->regular, &f->source, chunk->len, unread, s->end == SOURCE_ENDED, err))
-        return false;
-    *f->source.done -= unread; /* they are read again */
+    f->regular.start += (off_t)chunk->len;
+    count_chunks(&f->regular);
+    *f->source.done -= stream_unread(s); /* they are read again */
     f->read_to = f->regular.start;
     chunk->more_ready = !in->spec.prompt || f->regular.n_chunks > 0;
     return true;

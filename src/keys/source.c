@@ -125,19 +125,6 @@ bool chunk_grow(struct chunk *chunk)
     return len <= SIZE_MAX / 2 && resize(chunk, 2 * len, len);
 }
 
-size_t chunk_find_header(struct chunk *chunk, size_t from, size_t to, char terminator,
-                         uint64_t most, size_t end)
-{
-    while (chunk->header < most && from < to) {
-        const char *t = memchr(chunk->buffer + from, terminator, to - from);
-        if (t == NULL)
-            break;
-        from = end = (size_t)(t - chunk->buffer) + 1;
-        chunk->header++;
-    }
-    return end;
-}
-
 void chunk_set(struct chunk *chunk, size_t begin, size_t end)
 {
     chunk->data = chunk->buffer + begin;

@@ -86,11 +86,6 @@ bool chunk_fit(struct chunk *chunk, size_t len);
 /* Doubles the buffer and keeps its contents. False: out of memory. */
 bool chunk_grow(struct chunk *chunk);
 
-/* Counts the records that end in bytes [from, to) of the buffer in chunk->header, until it is
- * `most`. Returns the end of the last record counted; `end` if there is none. */
-size_t chunk_find_header(struct chunk *chunk, size_t from, size_t to, char terminator,
-                         uint64_t most, size_t end);
-
 /* The records are bytes [begin, end) of the buffer. */
 void chunk_set(struct chunk *chunk, size_t begin, size_t end);
 

@@ -142,7 +142,12 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
             return source_fail_memory(src, err);
         size_t n = take_ahead(s, src, chunk->buffer + len, chunk->buffer_len - len, true);
         chunk->filled = len + n;
-        end = chunk_find_header(chunk, len, len + n, src->terminator, records, end);
+        for (const char *t; chunk->header < records; chunk->header++) {
+            size_t from = end > len ? end : len;
+            if ((t = memchr(chunk->buffer + from, src->terminator, len + n - from)) == NULL)
+                break;
+            end = (size_t)(t - chunk->buffer) + 1;
+        }
         len += n;
         more = n > 0;
     }
