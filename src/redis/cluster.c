@@ -2,6 +2,7 @@
 #include "redis/cluster.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,14 +14,14 @@
 #include "redis/messages.h"
 
 enum {
-    MAX_NODES = 4096, /* four times the recommended maximum for a cluster */
+    /* Nodes that a process hears of. Four times the recommended maximum for a cluster: some come
+     * and go. */
+    MAX_NODES = 4096,
     NO_NODE = UINT16_MAX,
     MAX_HOST = 255, /* a name in DNS */
     MAX_PORT = 65535,
     MAX_REDIRECTS = 5, /* rounds without a pause: two are normal */
-    FIRST_PAUSE_MS = 25,
-    LAST_PAUSE_MS = 1000,
-    RECONNECT_PAUSE_MS = 250, /* before reconnecting to a single server */
+    PAUSE_MS = 250,    /* before it is tried again */
 };
 
 struct node {
@@ -28,38 +29,39 @@ struct node {
     char *host;        /* that of the address, to be freed; NULL in the first node */
     struct conn *conn; /* NULL: none */
     size_t begin, end; /* the node's part of `order` in this round */
-    size_t next;       /* place in `order` of the command whose reply comes next */
-    size_t block;      /* place in `order` of the first command of its block */
-    bool again;        /* a reply requires that the block be sent again */
+    size_t next;       /* place in `order` of the request whose reply comes next */
+    unsigned answered; /* commands of that request */
     bool waits;        /* its replicas are still to acknowledge this round */
 };
 
 enum job_state { PENDING, DONE, LOST };
 
-/* A command being run. All commands of a block are always in the same state. */
+/* A request being run. */
 struct job {
     uint16_t node;
     uint8_t state;
-    bool asking; /* first of a block: send the block to `node` once, after ASKING */
+    bool asking; /* send it to `node` once, after ASKING */
 };
 
 struct cluster {
     struct cluster_options options;
-    struct node *nodes; /* the first is at the address that cluster_open was given */
+    struct node nodes[MAX_NODES]; /* the first is at the address that cluster_open was given */
     size_t n_nodes;
-    uint16_t *owners; /* of SLOTS slots, NO_NODE for unknown; NULL: a single server */
+    bool is_cluster;        /* or a single server */
+    uint16_t owners[SLOTS]; /* NO_NODE, all bits of which are 1: unknown */
     bool is_map_old;
     size_t source; /* the node to ask first for a map */
-    struct replies replies, map_replies;
-    struct job *jobs; /* jobs_room of each */
-    size_t *order;    /* commands by node */
+    struct replies replies;
+    struct job *jobs;       /* jobs_room of each */
+    struct reply **results; /* of the requests */
+    size_t *order;          /* requests by node */
     size_t jobs_room;
-    struct conn **conns; /* for conn_wait, MAX_NODES of each */
-    struct pollfd *polls;
+    struct conn *conns[MAX_NODES]; /* for conn_wait */
+    struct pollfd polls[MAX_NODES];
     struct err trouble; /* the latest error that may be temporary */
 };
 
-/* The result of sending all pending commands once. */
+/* The result of sending all pending requests once. */
 struct round {
     size_t pending, lost;
     bool refused;     /* a server refused temporarily */
@@ -111,32 +113,7 @@ static uint16_t told_node(struct cluster *cl, const struct node *teller, const c
     return len > 0 ? find_node(cl, host, len, port) : find_node(cl, self, strlen(self), port);
 }
 
-/* Forgets all nodes but the first. Nodes come and go in the lifetime of a process: without this,
- * there could be too many. */
-static void forget_nodes(struct cluster *cl)
-{
-    while (cl->n_nodes > 1) {
-        struct node *node = &cl->nodes[--cl->n_nodes];
-        disconnect(node);
-        free(node->host);
-    }
-    for (size_t i = 0; cl->owners != NULL && i < SLOTS; i++)
-        cl->owners[i] = NO_NODE;
-    cl->source = 0;
-}
-
 /* ---- the map of slots */
-
-/* Allocates the owners of all slots, unknown at first, if that was not done. False: no memory. */
-static bool be_cluster(struct cluster *cl)
-{
-    if (cl->owners != NULL)
-        return true;
-    cl->owners = malloc(SLOTS * sizeof *cl->owners);
-    for (size_t i = 0; cl->owners != NULL && i < SLOTS; i++)
-        cl->owners[i] = NO_NODE;
-    return cl->owners != NULL;
-}
 
 static bool is_integer(const struct reply *r, int64_t min, int64_t max)
 {
@@ -159,10 +136,10 @@ static uint16_t map_node(struct cluster *cl, const struct node *teller, const st
  * Ranges not understood are skipped: commands for their slots go to any node, which redirects. */
 static bool take_map(struct cluster *cl, const struct node *teller, const struct reply *map)
 {
-    if (map->type != REPLY_ARRAY || !be_cluster(cl))
+    if (map->type != REPLY_ARRAY)
         return false;
-    for (size_t i = 0; i < SLOTS; i++)
-        cl->owners[i] = NO_NODE;
+    cl->is_cluster = true;
+    memset(cl->owners, UCHAR_MAX, sizeof cl->owners);
     for (size_t i = 0; i < map->n; i++) {
         const struct reply *range = &map->elements[i];
         if (range->type != REPLY_ARRAY || range->n < 3 ||
@@ -185,27 +162,23 @@ static bool take_map(struct cluster *cl, const struct node *teller, const struct
 static bool ask_map(struct cluster *cl, struct node *node, bool *is_map, struct err *err)
 {
     struct requests rq = {0};
+    struct replies rs = {0};
     struct reply *map;
     requests_begin(&rq, 2, "CLUSTER");
     requests_word(&rq, "SLOTS");
-    reply_clear(&cl->map_replies);
-    bool ok = conn_exchange(node->conn, &rq, &cl->map_replies, &map, err);
-    requests_free(&rq);
+    bool ok = conn_exchange(node->conn, &rq, &rs, &map, err);
     *is_map = ok && take_map(cl, node, map);
+    requests_free(&rq);
+    reply_free(&rs);
     if (!ok)
         disconnect(node);
     return ok;
 }
 
-static size_t first_source(const struct cluster *cl)
-{
-    return cl->source < cl->n_nodes ? cl->source : 0;
-}
-
 /* Asks nodes for the map until one gives it; connected nodes first. */
 static void refresh_map(struct cluster *cl, uint64_t until)
 {
-    size_t n = cl->n_nodes, at = first_source(cl);
+    size_t n = cl->n_nodes, at = cl->source;
     for (size_t i = 0; i < 2 * n && (i < n || conn_now() < until); i++) {
         struct node *node = &cl->nodes[at];
         at = at + 1 < n ? at + 1 : 0;
@@ -221,24 +194,24 @@ static void refresh_map(struct cluster *cl, uint64_t until)
     }
 }
 
-/* ---- a round: all pending commands are sent once */
+/* ---- a round: all pending requests are sent once */
 
-/* The node for commands that can go to any node, or whose slot has no known owner. */
+/* The node for requests that can go to any node, or whose slot has no known owner. */
 static uint16_t any_node(const struct cluster *cl)
 {
     for (size_t i = 0; i < cl->n_nodes; i++)
         if (cl->nodes[i].conn != NULL)
             return (uint16_t)i;
-    return (uint16_t)first_source(cl);
+    return (uint16_t)cl->source;
 }
 
 static uint16_t owner_of(const struct cluster *cl, int slot)
 {
-    uint16_t owner = cl->owners != NULL && slot >= 0 ? cl->owners[slot] : NO_NODE;
+    uint16_t owner = slot >= 0 ? cl->owners[slot] : NO_NODE;
     return owner != NO_NODE ? owner : any_node(cl);
 }
 
-/* Puts pending commands into `order`, by node. */
+/* Puts pending requests into `order`, by node. */
 static void sort_jobs(struct cluster *cl, const struct requests *rq)
 {
     for (size_t i = 0; i < cl->n_nodes; i++)
@@ -247,9 +220,7 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
         struct job *job = &cl->jobs[i];
         if (job->state != PENDING)
             continue;
-        if (rq->list[i].joined)
-            job->node = cl->jobs[i - 1].node;
-        else if (!job->asking)
+        if (!job->asking)
             job->node = owner_of(cl, rq->list[i].slot);
         cl->nodes[job->node].end++;
     }
@@ -257,8 +228,9 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
     for (size_t i = 0; i < cl->n_nodes; i++) {
         struct node *node = &cl->nodes[i];
         size_t count = node->end;
-        node->begin = node->block = node->next = node->end = at;
-        node->again = node->waits = false;
+        node->begin = node->next = node->end = at;
+        node->answered = 0;
+        node->waits = false;
         at += count;
     }
     for (size_t i = 0; i < rq->n; i++)
@@ -274,7 +246,7 @@ static void queue_jobs(struct cluster *cl, struct node *node, const struct reque
         const char *text = requests_text(rq, i, &len);
         if (cl->jobs[i].asking)
             conn_queue(node->conn, ASKING, sizeof ASKING - 1, 1, &cl->replies);
-        conn_queue(node->conn, text, len, 1, &cl->replies);
+        conn_queue(node->conn, text, len, rq->list[i].n, &cl->replies);
     }
     if (cl->options.replicas == 0)
         return;
@@ -285,16 +257,16 @@ static void queue_jobs(struct cluster *cl, struct node *node, const struct reque
     node->waits = true;
 }
 
-/* The node's connection was lost, or could not be opened. Its unanswered blocks become pending
+/* The node's connection was lost, or could not be opened. Its unanswered requests become pending
  * again if they can be repeated, else lost; so do those that replicas have not acknowledged. */
-static void leave_node(struct cluster *cl, struct node *node, bool can_repeat,
-                       struct reply **replies, struct round *round)
+static void leave_node(struct cluster *cl, struct node *node, bool can_repeat, struct round *round)
 {
-    node->next = node->waits ? node->begin : node->block;
+    if (node->waits)
+        node->next = node->begin;
     for (; node->next < node->end; node->next++) {
         size_t i = cl->order[node->next];
         struct job *job = &cl->jobs[i];
-        replies[i] = NULL;
+        cl->results[i] = NULL;
         job->state = can_repeat ? PENDING : LOST;
         job->asking = false;
         *(can_repeat ? &round->pending : &round->lost) += 1;
@@ -326,11 +298,12 @@ static bool redirect(struct cluster *cl, const struct node *node, struct job *jo
                      const struct reply *r)
 {
     bool moved = reply_is_error(r, "MOVED");
-    if ((!moved && !reply_is_error(r, "ASK")) || slot < 0 || !be_cluster(cl))
+    if ((!moved && !reply_is_error(r, "ASK")) || slot < 0)
         return false;
     uint16_t target = redirection(cl, node, r);
     if (target == NO_NODE)
         return false;
+    cl->is_cluster = true;
     if (moved) {
         cl->owners[slot] = target;
         cl->is_map_old = true;
@@ -350,11 +323,11 @@ static bool passes(const struct reply *r)
            reply_is_error(r, "CLUSTERDOWN");
 }
 
-/* Does this reply require that the block be sent again? */
-static bool is_again(struct cluster *cl, const struct node *node, struct job *first, int slot,
+/* Does this reply require that the request be sent again? */
+static bool is_again(struct cluster *cl, const struct node *node, struct job *job, int slot,
                      const struct reply *r, struct round *round)
 {
-    if (redirect(cl, node, first, slot, r))
+    if (redirect(cl, node, job, slot, r))
         return true;
     if (!passes(r))
         return false;
@@ -366,45 +339,35 @@ static bool is_again(struct cluster *cl, const struct node *node, struct job *fi
     return true;
 }
 
-/* All commands of the node's block have been answered: they are done, or pending again. */
-static void end_block(struct cluster *cl, struct node *node, struct reply **replies,
-                      struct round *round)
-{
-    for (; node->block < node->next; node->block++) {
-        size_t i = cl->order[node->block];
-        if (node->again) {
-            round->pending++;
-            replies[i] = NULL;
-        } else {
-            cl->jobs[i].state = DONE;
-        }
-    }
-    node->again = false;
-}
-
-/* Takes the reply to the node's next command. The first redirection or temporary refusal in a block
- * decides for the whole block: the replies after it only say that the block was discarded. */
+/* Takes the reply to the node's next command. */
 static void take_reply(struct cluster *cl, struct node *node, const struct requests *rq,
-                       struct reply *r, struct reply **replies, struct round *round)
+                       struct reply *r, struct round *round)
 {
     size_t i = cl->order[node->next];
-    struct job *first = &cl->jobs[cl->order[node->block]];
-    if (first->asking && !node->again) { /* the reply to ASKING */
-        first->asking = false;
+    struct reply **result = &cl->results[i];
+    struct job *job = &cl->jobs[i];
+    if (job->asking) { /* the reply to ASKING */
+        job->asking = false;
         return;
     }
+    if (*result == NULL || (*result)->type != REPLY_ERROR)
+        *result = r;
+    if (++node->answered < rq->list[i].n)
+        return;
+    node->answered = 0;
     node->next++;
-    replies[i] = r;
-    if (!node->again)
-        node->again = is_again(cl, node, first, rq->list[i].slot, r, round);
-    if (node->next == node->end || !rq->list[cl->order[node->next]].joined)
-        end_block(cl, node, replies, round);
+    if (is_again(cl, node, job, rq->list[i].slot, *result, round)) {
+        *result = NULL;
+        round->pending++;
+    } else {
+        job->state = DONE;
+    }
 }
 
 /* Takes the reply to WAIT: the number of replicas that have acknowledged. If they are too few, what
  * the node has done in this round counts as lost. */
 static void take_wait(struct cluster *cl, struct node *node, const struct reply *r,
-                      struct reply **replies, struct round *round)
+                      struct round *round)
 {
     node->waits = false;
     if (r->type == REPLY_INTEGER && r->integer >= cl->options.replicas)
@@ -414,7 +377,7 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
         if (cl->jobs[i].state != DONE)
             continue;
         cl->jobs[i].state = LOST;
-        replies[i] = NULL;
+        cl->results[i] = NULL;
         round->too_few = true;
     }
     char name[CONN_NAME], reason[REPLY_REASON];
@@ -429,29 +392,29 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
 
 /* Takes the replies that have arrived from a node. */
 static void take_replies(struct cluster *cl, struct node *node, const struct requests *rq,
-                         enum cluster_repeat repeat, struct reply **replies, struct round *round)
+                         enum cluster_repeat repeat, struct round *round)
 {
     while (node->next < node->end || node->waits) {
         struct reply *r;
         switch (conn_next(node->conn, &r)) {
         case CONN_REPLY:
             if (node->next < node->end)
-                take_reply(cl, node, rq, r, replies, round);
+                take_reply(cl, node, rq, r, round);
             else
-                take_wait(cl, node, r, replies, round);
+                take_wait(cl, node, r, round);
             break;
         case CONN_NOTHING:
             return;
         case CONN_FAILED:
             fail(&cl->trouble, "%s", conn_trouble(node->conn));
-            leave_node(cl, node, repeat != CLUSTER_ONCE || conn_unsent(node->conn), replies, round);
+            leave_node(cl, node, repeat == CLUSTER_REPEAT, round);
             return;
         }
     }
 }
 
 static struct round run_round(struct cluster *cl, const struct requests *rq,
-                              enum cluster_repeat repeat, struct reply **replies)
+                              enum cluster_repeat repeat)
 {
     struct round round = {0};
     /* Redirections append nodes; these take part from the next round on. */
@@ -464,13 +427,13 @@ static struct round run_round(struct cluster *cl, const struct requests *rq,
         if (connect_node(cl, node, &cl->trouble))
             queue_jobs(cl, node, rq);
         else
-            leave_node(cl, node, true, replies, &round);
+            leave_node(cl, node, true, &round);
     }
     do {
         n_busy = 0;
         for (size_t i = 0; i < n_nodes; i++) {
             struct node *node = &cl->nodes[i];
-            take_replies(cl, node, rq, repeat, replies, &round);
+            take_replies(cl, node, rq, repeat, &round);
             if (node->next < node->end || node->waits)
                 cl->conns[n_busy++] = node->conn;
         }
@@ -479,81 +442,64 @@ static struct round run_round(struct cluster *cl, const struct requests *rq,
     return round;
 }
 
-/* ---- a call of cluster_run: rounds until all commands are answered */
+/* ---- a call of cluster_run: rounds until all requests are answered */
 
 static bool get_jobs(struct cluster *cl, size_t n)
 {
     if (n > cl->jobs_room) {
         free(cl->jobs);
+        free(cl->results);
         free(cl->order);
         cl->jobs = malloc(n * sizeof *cl->jobs);
+        cl->results = malloc(n * sizeof(struct reply *));
         cl->order = malloc(n * sizeof *cl->order);
-        cl->jobs_room = cl->jobs != NULL && cl->order != NULL ? n : 0;
+        bool ok = cl->jobs != NULL && cl->results != NULL && cl->order != NULL;
+        cl->jobs_room = ok ? n : 0;
     }
-    for (size_t i = 0; i < n && n <= cl->jobs_room; i++)
+    for (size_t i = 0; i < n && n <= cl->jobs_room; i++) {
         cl->jobs[i] = (struct job){.state = PENDING};
+        cl->results[i] = NULL;
+    }
     return n <= cl->jobs_room;
-}
-
-/* Ends early on a signal. */
-static void pause_ms(uint64_t ms)
-{
-    nanosleep(&(struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}, NULL);
 }
 
 /* The state of a call of cluster_run. */
 struct course {
     unsigned redirects;
-    uint64_t until; /* when patience ends; 0: no command was left pending yet */
-    uint64_t pause;
-    bool reopened; /* the connection to a single server was opened once more */
+    uint64_t until; /* when patience ends; 0: no request was left pending yet */
+    bool reopened;  /* the connection to a single server was opened once more */
 };
 
-/* Prepares the next round, after one that left commands pending. False: give up. */
+/* Prepares the next round, after one that left requests pending. False: give up. */
 static bool prepare_next(struct cluster *cl, struct course *course, const struct round *round)
 {
-    uint64_t now = conn_now();
     if (course->until == 0)
-        *course = (struct course){.redirects = course->redirects,
-                                  .until = now + cl->options.patience_ms,
-                                  .pause = FIRST_PAUSE_MS};
-    if (cl->owners != NULL && cl->is_map_old)
+        course->until = conn_now() + cl->options.patience_ms;
+    if (cl->is_cluster && cl->is_map_old)
         refresh_map(cl, course->until);
     if (!round->refused && !round->unreachable && ++course->redirects <= MAX_REDIRECTS)
         return true;
-    if (sig_caught())
+    bool reopens = !cl->is_cluster && round->unreachable;
+    if (sig_caught() || (reopens ? course->reopened : conn_now() >= course->until))
         return false;
-    if (cl->owners == NULL && round->unreachable) {
-        if (course->reopened)
-            return false;
-        course->reopened = true;
-        pause_ms(RECONNECT_PAUSE_MS);
-        return true;
-    }
-    now = conn_now();
-    if (now >= course->until)
-        return false;
-    pause_ms(course->pause < course->until - now ? course->pause : course->until - now);
-    course->pause = course->pause < LAST_PAUSE_MS / 2 ? 2 * course->pause : LAST_PAUSE_MS;
+    course->reopened |= reopens;
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL); /* a signal ends it */
     return true;
 }
 
 bool cluster_run(struct cluster *cl, const struct requests *requests, enum cluster_repeat repeat,
-                 struct reply **replies, struct err *err)
+                 struct reply *const **replies, struct err *err)
 {
-    size_t n = requests->n;
-    for (size_t i = 0; i < n; i++)
-        replies[i] = NULL;
-    reply_clear(&cl->replies);
-    if (requests->no_memory || !get_jobs(cl, n))
+    *replies = NULL;
+    reply_free(&cl->replies);
+    if (requests->no_memory || !get_jobs(cl, requests->n))
         return fail(err, "cannot send commands: %s", strerror(ENOMEM));
-    if (cl->n_nodes > MAX_NODES / 2)
-        forget_nodes(cl);
+    *replies = cl->results;
     fail(&cl->trouble, "the cluster redirects in a circle");
 
     struct course course = {0};
     for (;;) {
-        struct round round = run_round(cl, requests, repeat, replies);
+        struct round round = run_round(cl, requests, repeat);
         if (round.too_few)
             return fail(err, "%s", cl->trouble.text);
         if (round.lost > 0)
@@ -569,7 +515,7 @@ bool cluster_run(struct cluster *cl, const struct requests *requests, enum clust
 struct cluster *cluster_open(const struct uri *address, const struct cluster_options *options,
                              struct err *err)
 {
-    struct cluster *cl = calloc(1, sizeof *cl);
+    struct cluster *cl = calloc(1, sizeof *cl); /* most of it is never touched */
     bool is_map;
     if (cl == NULL) {
         fail_errno(err, "cannot connect to a server");
@@ -578,16 +524,9 @@ struct cluster *cluster_open(const struct uri *address, const struct cluster_opt
     cl->options = *options;
     cl->options.conn.user = address->user;
     cl->options.conn.db = address->db;
-    cl->nodes = calloc(MAX_NODES, sizeof *cl->nodes); /* most of it is never touched */
-    cl->conns = malloc(MAX_NODES * sizeof(struct conn *));
-    cl->polls = malloc(MAX_NODES * sizeof *cl->polls);
-    if (cl->nodes == NULL || cl->conns == NULL || cl->polls == NULL) {
-        fail_errno(err, "cannot connect to a server");
-        cluster_close(cl);
-        return NULL;
-    }
     cl->n_nodes = 1;
     cl->nodes[0].address = (struct conn_address){address->host, address->port, address->socket};
+    memset(cl->owners, UCHAR_MAX, sizeof cl->owners);
     if (connect_node(cl, &cl->nodes[0], err) && ask_map(cl, &cl->nodes[0], &is_map, err))
         return cl;
     cluster_close(cl);
@@ -598,17 +537,13 @@ void cluster_close(struct cluster *cl)
 {
     if (cl == NULL)
         return;
-    if (cl->nodes != NULL) {
-        forget_nodes(cl);
-        disconnect(&cl->nodes[0]);
+    for (size_t i = 0; i < cl->n_nodes; i++) {
+        disconnect(&cl->nodes[i]);
+        free(cl->nodes[i].host);
     }
     reply_free(&cl->replies);
-    reply_free(&cl->map_replies);
-    free(cl->nodes);
-    free(cl->owners);
     free(cl->jobs);
+    free(cl->results);
     free(cl->order);
-    free(cl->conns);
-    free(cl->polls);
     free(cl);
 }

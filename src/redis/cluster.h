@@ -3,7 +3,7 @@
  * way. Redirections are followed; after a temporary error, commands are sent again.
  *
  *     struct cluster *cl = cluster_open(&address, &options, &err);    // NULL: see err
- *     if (!cluster_run(cl, &requests, CLUSTER_REPEAT, replies, &err)) ...
+ *     if (!cluster_run(cl, &requests, CLUSTER_REPEAT, &replies, &err)) ...
  *     for (i = 0; i < requests.n; i++)
  *         if (replies[i]->type == REPLY_ERROR) ... reply_reason ...
  *     cluster_close(cl);
@@ -46,25 +46,22 @@ void cluster_close(struct cluster *cl); /* or NULL */
  * connection was lost are sent again. */
 enum cluster_repeat { CLUSTER_ONCE, CLUSTER_REPEAT };
 
-/* Runs the commands. Each goes to the node that owns its slot; all are sent before any reply is
- * awaited. replies[i] becomes the reply to command i, which can be an error. These cases are
+/* Runs the requests. Each goes to the node that owns its slot; all are sent before any reply is
+ * awaited. (*replies)[i] becomes the reply to request i, which can be an error. These cases are
  * handled here:
  * - MOVED and ASK: the redirection is followed.
  * - LOADING, TRYAGAIN, BUSY, MASTERDOWN, CLUSTERDOWN, and unreachable nodes of a cluster: the
  *   commands are sent again, for up to patience_ms.
  * - A lost connection to a single server: it is opened once more.
  *
- * Commands of one batch can run in any order if they go to different nodes or are redirected. The
- * commands of a block (messages.h) keep their order; either all of them have replies, or none. If a
- * command in MULTI ... EXEC is refused for good, its own reply gives the reason; the reply to EXEC
- * says only that nothing was done.
+ * Requests of one batch can run in any order if they go to different nodes or are redirected.
  *
- * Returns false if commands remained without a reply, or if too few replicas have acknowledged
- * them: their replies[i] are NULL. Such commands may or may not have run. A signal (sig.h) ends
- * waiting.
+ * Returns false if requests remained without a reply, or if too few replicas have acknowledged
+ * them: their replies are NULL. Such requests may or may not have run. If memory ran out, nothing
+ * has run, and *replies is NULL. A signal (sig.h) ends waiting.
  *
  * The replies are valid until the next call. */
 bool cluster_run(struct cluster *cl, const struct requests *requests, enum cluster_repeat repeat,
-                 struct reply **replies, struct err *err);
+                 struct reply *const **replies, struct err *err);
 
 #endif

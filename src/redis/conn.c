@@ -50,7 +50,6 @@ struct conn {
     size_t out_len, out_room, sent;
     size_t expected;
     uint64_t active; /* time of the last byte sent or received, or of the first one queued */
-    bool unsent;     /* see conn_unsent */
     bool failed;
     char trouble[CONN_NAME + 200];
 };
@@ -158,40 +157,15 @@ const char *conn_hiredis_version(void)
     return VERSION(HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 }
 
-static bool cannot_connect(const struct conn *c, const char *reason, struct err *err)
-{
-    return fail(err, "cannot connect to '%s': %s", c->name, reason);
-}
-
 static bool begin(struct conn *c, const struct conn_address *a, struct err *err)
 {
-    c->context = a->host != NULL ? redisConnectNonBlock(a->host, (int)a->port)
-                                 : redisConnectUnixNonBlock(a->socket);
-    if (c->context == NULL)
-        return cannot_connect(c, strerror(ENOMEM), err);
-    return c->context->err == 0 || cannot_connect(c, c->context->errstr, err);
-}
-
-/* The time left, as a timeout for poll. */
-static int left(uint64_t until)
-{
-    uint64_t now = conn_now();
-    if (now >= until)
-        return 0;
-    return until - now < INT_MAX ? (int)(until - now) : INT_MAX;
-}
-
-static bool finish(struct conn *c, uint64_t until, struct err *err)
-{
-    struct pollfd p = {.fd = c->context->fd, .events = POLLOUT};
-    int n;
-    while ((n = poll(&p, 1, left(until))) < 0 && errno == EINTR)
-        ;
-    int reason = n == 0 ? ETIMEDOUT : errno;
-    socklen_t len = sizeof reason;
-    if (n > 0 && getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &reason, &len) != 0)
-        reason = errno;
-    return reason == 0 || cannot_connect(c, strerror(reason), err);
+    const struct timeval wait = {c->options.connect_ms / 1000, c->options.connect_ms % 1000 * 1000};
+    c->context = a->host != NULL ? redisConnectWithTimeout(a->host, (int)a->port, wait)
+                                 : redisConnectUnixWithTimeout(a->socket, wait);
+    const char *reason = c->context == NULL     ? strerror(ENOMEM)
+                         : c->context->err != 0 ? c->context->errstr
+                                                : NULL;
+    return reason == NULL || fail(err, "cannot connect to '%s': %s", c->name, reason);
 }
 
 /* Does this refusal of AUTH only mean that the server needs no password? Then this program goes on,
@@ -202,20 +176,12 @@ static bool needs_no_password(const struct conn *c, const struct reply *r)
            strstr(r->text, "without any password configured") != NULL;
 }
 
-/* Is this refusal of PING temporary, or does it concern no other command (NOPERM)? */
-static bool may_pass(const struct reply *r)
-{
-    return reply_is_error(r, "NOPERM") || reply_is_error(r, "LOADING") ||
-           reply_is_error(r, "MASTERDOWN") || reply_is_error(r, "BUSY");
-}
-
-/* Sends AUTH and SELECT as needed, and PING. The reply to PING shows at once whether the server
- * wants a password or has too many clients. */
+/* Sends AUTH and SELECT as needed. */
 static bool greet(struct conn *c, struct err *err)
 {
     struct requests rq = {0};
     struct replies rs = {0};
-    struct reply *out[3];
+    struct reply *out[2];
     const char *user = c->options.user, *password = c->options.password;
     bool auth = user != NULL || password != NULL;
     if (auth) {
@@ -228,14 +194,14 @@ static bool greet(struct conn *c, struct err *err)
         requests_begin(&rq, 2, "SELECT");
         requests_number(&rq, c->options.db);
     }
-    requests_begin(&rq, 1, "PING");
+    if (rq.n == 0)
+        return true;
 
     bool ok = conn_exchange(c, &rq, &rs, out, err);
     for (size_t i = 0; ok && i < rq.n; i++) {
         char reason[REPLY_REASON];
-        bool is_auth = auth && i == 0, is_ping = i == rq.n - 1;
-        if (out[i]->type == REPLY_ERROR && !(is_auth && needs_no_password(c, out[i])) &&
-            !(is_ping && may_pass(out[i])))
+        bool is_auth = auth && i == 0;
+        if (out[i]->type == REPLY_ERROR && !(is_auth && needs_no_password(c, out[i])))
             ok = fail(err, "cannot use '%s': %s", c->name, reply_reason(out[i], reason));
     }
     port_wipe(rq.data, rq.len);
@@ -255,8 +221,7 @@ struct conn *conn_open(const struct conn_address *address, const struct conn_opt
     }
     *c = (struct conn){.options = *options};
     conn_name(address, c->name);
-    uint64_t until = conn_now() + options->connect_ms;
-    if (!begin(c, address, err) || !finish(c, until, err)) {
+    if (!begin(c, address, err)) {
         conn_close(c);
         return NULL;
     }
@@ -285,10 +250,8 @@ void conn_close(struct conn *c)
 
 void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct replies *into)
 {
-    if (c->expected == 0) {
-        c->unsent = true;
+    if (c->expected == 0)
         c->active = conn_now();
-    }
     c->expected += n;
     c->context->reader->privdata = into;
     if (len > c->out_room - c->out_len) {
@@ -315,7 +278,6 @@ static void send_some(struct conn *c)
     ssize_t n =
         send(c->context->fd, c->out + c->sent, c->out_len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
-        c->unsent = false;
         c->sent += (size_t)n;
         c->active = conn_now();
     }
@@ -357,16 +319,11 @@ enum conn_got conn_next(struct conn *c, struct reply **reply)
     return CONN_REPLY;
 }
 
-size_t conn_expected(const struct conn *c)
-{
-    return c->expected;
-}
-
 /* After a signal, a silent server is not waited for as long. The signal may come to another thread,
  * so poll ends once a second to look. */
 enum { AFTER_SIGNAL_MS = 2000, LOOK_MS = 1000 };
 
-static uint64_t patience_of(const struct conn *c)
+static unsigned patience_of(const struct conn *c)
 {
     bool ends = sig_caught() && c->options.reply_ms > AFTER_SIGNAL_MS;
     return ends ? AFTER_SIGNAL_MS : c->options.reply_ms;
@@ -382,34 +339,25 @@ static bool get_on(struct conn *c, const struct pollfd *found)
     if (found->revents != 0 || conn_now() < c->active + patience_of(c))
         return false;
     snprintf(c->trouble, sizeof c->trouble, "no answer from '%s' within %u s", c->name,
-             (unsigned)(patience_of(c) + 999) / 1000);
+             (patience_of(c) + 999) / 1000);
     c->failed = true;
     return true;
 }
 
 void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
 {
-    for (bool has_got_on = false; !has_got_on;) {
-        uint64_t until = UINT64_MAX;
+    for (bool has_got_on = n == 0; !has_got_on;) {
         for (size_t i = 0; i < n; i++) {
             struct conn *c = conns[i];
-            room[i] = (struct pollfd){.fd = -1};
-            if (c->expected == 0 || c->failed)
-                continue;
             send_some(c);
             if (c->failed)
                 return;
-            room[i].fd = c->context->fd;
-            room[i].events = (short)(POLLIN | (c->out_len > 0 ? POLLOUT : 0));
-            if (c->active + patience_of(c) < until)
-                until = c->active + patience_of(c);
+            room[i] = (struct pollfd){.fd = c->context->fd,
+                                      .events = (short)(POLLIN | (c->out_len > 0 ? POLLOUT : 0))};
         }
-        if (until == UINT64_MAX)
-            return;
-        int ms = left(until);
-        poll(room, n, ms < LOOK_MS ? ms : LOOK_MS); /* if it fails, all revents stay 0 */
+        poll(room, n, LOOK_MS); /* if it fails, all revents stay 0 */
         for (size_t i = 0; i < n; i++)
-            has_got_on |= room[i].fd >= 0 && get_on(conns[i], &room[i]);
+            has_got_on |= get_on(conns[i], &room[i]);
     }
 }
 
@@ -441,11 +389,6 @@ bool conn_exchange(struct conn *c, const struct requests *requests, struct repli
 const char *conn_trouble(const struct conn *c)
 {
     return c->trouble;
-}
-
-bool conn_unsent(const struct conn *c)
-{
-    return c->unsent;
 }
 
 bool conn_is_stale(const struct conn *c)

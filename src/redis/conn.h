@@ -10,8 +10,8 @@
  *     conn_wait(conns, n, room);                                      // until data or a failure
  *     while ((got = conn_next(c, &reply)) == CONN_REPLY) ...
  *
- * A time-out runs from the last byte that was sent or received. After any failure a connection is
- * unusable: close it. Not for two threads at once.
+ * A time-out runs from the last byte that was sent or received, and is noticed up to a second late.
+ * After any failure a connection is unusable: close it. Not for two threads at once.
  */
 #ifndef REDIS_CONN_H
 #define REDIS_CONN_H
@@ -53,8 +53,8 @@ struct conn *conn_open(const struct conn_address *address, const struct conn_opt
                        struct err *err);
 void conn_close(struct conn *c); /* or NULL */
 
-/* Copies the bytes of commands, which get n replies, into the send queue. The replies are stored in
- * *into, which must stay valid until all have been taken. conn_next reports failures. */
+/* Copies the bytes of n commands into the send queue. The replies are stored in *into, which must
+ * stay valid until all have been taken. conn_next reports failures. */
 void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct replies *into);
 
 enum conn_got {
@@ -66,24 +66,18 @@ enum conn_got {
 /* Takes the next reply, if it has arrived. */
 enum conn_got conn_next(struct conn *c, struct reply **reply);
 
-/* The number of replies still to be taken. */
-size_t conn_expected(const struct conn *c);
-
-/* Sends and receives on those of the n connections that expect replies, until one of them has
- * received data or failed. `room` is working memory for n `struct pollfd`. */
+/* Sends and receives on n connections, all of which expect replies, until one of them has received
+ * data or failed. `room` is working memory for n `struct pollfd`. */
 struct pollfd;
 void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room);
 
-/* Sends commands and reads the replies. out[i] becomes the reply to command i; its memory is in
- * *replies. */
+/* Sends commands, without blocks, and reads the replies. out[i] becomes the reply to command i; its
+ * memory is in *replies. */
 bool conn_exchange(struct conn *c, const struct requests *requests, struct replies *replies,
                    struct reply **out, struct err *err);
 
 /* Why the connection failed: a sentence that names the server. */
 const char *conn_trouble(const struct conn *c);
-
-/* Is it certain that the server received nothing that was queued since all earlier replies came? */
-bool conn_unsent(const struct conn *c);
 
 /* Is the connection unusable, for example because the server closed it when idle? Costs a system
  * call. */

@@ -15,9 +15,6 @@
 #include "redis/redis.h"
 #include "redis/temporary.h"
 
-/* MULTI, making the temporary key, RENAMENX, UNLINK, EXEC. */
-enum { MAKE_COMMANDS = REDIS_EACH, MAKE_RENAME = 1 /* in EXEC's array */ };
-
 /* Has each shard a configuration, which tells its size? */
 static bool has_config(const struct redis *r)
 {
@@ -172,23 +169,23 @@ static bool make_key(struct redis *r, const struct redis_key *key, struct err *e
     struct temporary t = {0};
     if (!temporary_name(&t, r, key, err))
         return false;
-    requests_block(&r->rq, MAKE_COMMANDS);
-    requests_begin(&r->rq, 1, "MULTI");
+    redis_multi(r);
     fill_temporary(&t);
     redis_command(r, &t.key, 3, "RENAMENX");
     requests_key(&r->rq, key->name, key->len);
     redis_command(r, &t.key, 2, "UNLINK");
-    requests_begin(&r->rq, 1, "EXEC");
+    redis_multi_end(r);
     temporary_free(&t);
     return true;
 }
 
-/* Takes the replies to the commands of make_key, from r->replies[at] on. */
-static bool take_made(struct redis *r, size_t at, struct err *err)
+/* Takes the reply to request i, which make_key has appended. */
+static bool take_made(struct redis *r, size_t i, struct err *err)
 {
     uint64_t renamed;
-    const struct reply *results = redis_block_result(r, at, MAKE_COMMANDS, err);
-    if (results == NULL || !redis_number(r, &results[MAKE_RENAME], &renamed, err))
+    const struct reply *results = redis_executed(r, i, err);
+    /* UNLINK is the last command, RENAMENX the one before. */
+    if (results == NULL || !redis_number(r, &results[r->rq.list[i].n - 4], &renamed, err))
         return false;
     r->creation.made |= renamed == 1;
     return true;
@@ -197,22 +194,16 @@ static bool take_made(struct redis *r, size_t at, struct err *err)
 /* Makes those of the shards [from, to) that are missing. */
 static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err *err)
 {
-    size_t n = 0;
     requests_clear(&r->rq);
     for (unsigned i = from; i < to; i++) {
-        if (!r->shard[i].missing)
-            continue;
         const struct shard *s = &r->shard[i];
-        if (!make_key(r, has_config(r) ? &s->config : &s->bits, err))
+        if (s->missing && !make_key(r, has_config(r) ? &s->config : &s->bits, err))
             return false;
-        n++;
     }
-    if (!redis_run(r, CLUSTER_REPEAT, err))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!take_made(r, i * MAKE_COMMANDS, err))
-            return false;
-    return true;
+    bool ok = redis_run(r, CLUSTER_REPEAT, err);
+    for (size_t i = 0; ok && i < r->rq.n; i++)
+        ok = take_made(r, i, err);
+    return ok;
 }
 
 /* Uses the configuration of the first shard for all shards. So options are not mixed if processes

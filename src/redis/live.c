@@ -156,14 +156,15 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
     for (size_t i = begin; i < end; i++)
         if (!bit_of(known, i))
             send_key(r, &r->shard[r->shard_of[i - begin]], r->positions + (i - begin) * r->k);
-    struct reply *const *next = r->replies + r->rq.n;
+    size_t sent = r->rq.n;
     for (unsigned i = 0; i < r->n_shards; i++)
         if (r->shard[i].in_batch)
             ask_shard(r, &r->shard[i]);
     enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
     bool ran = redis_run(r, repeat, &why);
     *err = why;
-    bool ok = take_batch(r, known, end, done, &n_new, err) && ran;
+    bool ok = r->replies != NULL && take_batch(r, known, end, done, &n_new, err) && ran;
+    struct reply *const *next = ok ? r->replies + sent : NULL;
     for (unsigned i = 0; ok && i < r->n_shards; i++) {
         ok = !r->shard[i].in_batch || take_shard(r, &r->shard[i], &next, err);
         *done = ok ? *done : begin;
@@ -177,7 +178,8 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
 static bool make_bitmap(struct redis *r, const struct redis_key *key, uint64_t life,
                         struct err *err)
 {
-    redis_multi(r, 2);
+    requests_clear(&r->rq);
+    redis_multi(r);
     redis_command(r, key, 6, "BITFIELD");
     requests_word(&r->rq, "INCRBY");
     requests_word(&r->rq, "u1");
@@ -204,11 +206,11 @@ bool live_share_life(struct redis *r, struct err *err)
 
 bool live_check(struct redis *r, struct err *err)
 {
-    struct reply *const *next = r->replies;
     requests_clear(&r->rq);
     for (unsigned i = 0; i < r->n_shards; i++)
         ask_shard(r, &r->shard[i]);
     bool ok = redis_run(r, CLUSTER_REPEAT, err);
+    struct reply *const *next = r->replies;
     for (unsigned i = 0; ok && i < r->n_shards; i++)
         ok = take_shard(r, &r->shard[i], &next, err);
     return ok;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "port/port.h"
 
 /* ---- Slots. */
 
@@ -40,24 +39,11 @@ unsigned slot_of(const void *key, size_t len)
 
 /* ---- Requests. */
 
-/* "$18446744073709551615\r\n", the longest head of a word or a command. */
-enum { HEAD_ROOM = 23 };
-
-/* A larger buffer. The old one is overwritten: it may hold a password. */
-static bool grow(struct requests *rq, size_t room)
-{
-    char *data = malloc(room);
-    if (data == NULL)
-        return false;
-    if (rq->len > 0)
-        memcpy(data, rq->data, rq->len);
-    if (rq->data != NULL)
-        port_wipe(rq->data, rq->len);
-    free(rq->data);
-    rq->data = data;
-    rq->room = room;
-    return true;
-}
+enum {
+    HEAD_ROOM = 23, /* "$18446744073709551615\r\n", the longest head of a word or a command */
+    /* A password fits: it is wiped only where it is. */
+    FIRST_ROOM = 16 << 10,
+};
 
 /* Room for len more bytes, or NULL. */
 static char *reserve(struct requests *rq, size_t len)
@@ -65,12 +51,15 @@ static char *reserve(struct requests *rq, size_t len)
     if (rq->no_memory)
         return NULL;
     if (len > rq->room - rq->len) {
-        size_t room = rq->room < 4096 ? 4096 : rq->room;
+        size_t room = rq->room < FIRST_ROOM ? FIRST_ROOM : rq->room;
         while (room - rq->len < len && room <= SIZE_MAX / 2)
             room *= 2;
-        rq->no_memory = room - rq->len < len || !grow(rq, room);
+        char *data = room - rq->len >= len ? realloc(rq->data, room) : NULL;
+        rq->no_memory = data == NULL;
         if (rq->no_memory)
             return NULL;
+        rq->data = data;
+        rq->room = room;
     }
     return rq->data + rq->len;
 }
@@ -97,7 +86,7 @@ static char *put_head(char *out, char type, uint64_t number)
     return out;
 }
 
-void requests_begin(struct requests *rq, size_t n, const char *name)
+static void add_request(struct requests *rq)
 {
     if (rq->n == rq->list_room) {
         size_t room = rq->list_room != 0 ? 2 * rq->list_room : 64;
@@ -109,20 +98,30 @@ void requests_begin(struct requests *rq, size_t n, const char *name)
         rq->list = list;
         rq->list_room = room;
     }
+    rq->list[rq->n++] = (struct request){rq->len, 0, REQUESTS_ANY_SLOT};
+}
+
+void requests_begin(struct requests *rq, size_t n, const char *name)
+{
+    if (!rq->in_block)
+        add_request(rq);
     char *out = reserve(rq, HEAD_ROOM);
     if (out == NULL)
         return;
-    bool joined = rq->n > rq->block_begin && rq->n < rq->block_end;
-    int slot = joined ? rq->list[rq->n - 1].slot : REQUESTS_ANY_SLOT;
-    rq->list[rq->n++] = (struct request){rq->len, slot, joined};
+    rq->list[rq->n - 1].n++;
     rq->len += (size_t)(put_head(out, '*', n) - out);
     requests_word(rq, name);
 }
 
-void requests_block(struct requests *rq, size_t n)
+void requests_block(struct requests *rq)
 {
-    rq->block_begin = rq->n;
-    rq->block_end = rq->n + n;
+    add_request(rq);
+    rq->in_block = true;
+}
+
+void requests_block_end(struct requests *rq)
+{
+    rq->in_block = false;
 }
 
 void requests_bytes(struct requests *rq, const void *data, size_t len)
@@ -154,19 +153,16 @@ void requests_number(struct requests *rq, uint64_t number)
 
 void requests_key(struct requests *rq, const void *key, size_t len)
 {
-    size_t i = rq->n;
-    bool first = i > 0 && rq->list[i - 1].slot == REQUESTS_ANY_SLOT;
-    while (first && i-- > 0) {
-        rq->list[i].slot = (int)slot_of(key, len);
-        first = rq->list[i].joined;
-    }
+    struct request *last = rq->n > 0 ? &rq->list[rq->n - 1] : NULL;
+    if (last != NULL && last->slot == REQUESTS_ANY_SLOT)
+        last->slot = (int)slot_of(key, len);
     requests_bytes(rq, key, len);
 }
 
 void requests_clear(struct requests *rq)
 {
-    rq->len = rq->n = rq->block_begin = rq->block_end = 0;
-    rq->no_memory = false;
+    rq->len = rq->n = 0;
+    rq->in_block = rq->no_memory = false;
 }
 
 void requests_free(struct requests *rq)
@@ -184,9 +180,8 @@ struct reply_block {
     alignas(max_align_t) char data[];
 };
 
-/* The first block, of FIRST_ROOM bytes, holds the replies to a few hundred commands. Blocks larger
- * than KEPT_ROOM are not kept for the next batch. */
-enum { FIRST_ROOM = 16 << 10, KEPT_ROOM = 4 << 20 };
+/* Usual size: the replies to some hundred commands. */
+enum { BLOCK_ROOM = 64 << 10 };
 
 void *reply_alloc(struct replies *rs, size_t len)
 {
@@ -196,47 +191,26 @@ void *reply_alloc(struct replies *rs, size_t len)
     len = (len + ALIGN - 1) / ALIGN * ALIGN;
     struct reply_block *b = rs->block;
     if (b == NULL || len > b->room - b->len) {
-        size_t room = b == NULL ? FIRST_ROOM : b->room < KEPT_ROOM ? 2 * b->room : KEPT_ROOM;
-        if (room < len)
-            room = len;
-        struct reply_block *fresh = malloc(sizeof *fresh + room);
-        if (fresh == NULL)
+        size_t room = len > BLOCK_ROOM ? len : BLOCK_ROOM;
+        b = malloc(sizeof *b + room);
+        if (b == NULL)
             return NULL;
-        *fresh = (struct reply_block){.older = b, .room = room};
-        rs->block = b = fresh;
+        *b = (struct reply_block){.older = rs->block, .room = room};
+        rs->block = b;
     }
     void *p = b->data + b->len;
     b->len += len;
     return p;
 }
 
-static void free_blocks(struct reply_block *b)
-{
-    while (b != NULL) {
-        struct reply_block *older = b->older;
-        free(b);
-        b = older;
-    }
-}
-
-void reply_clear(struct replies *rs)
-{
-    struct reply_block *b = rs->block;
-    if (b != NULL && b->room <= KEPT_ROOM) {
-        free_blocks(b->older);
-        b->older = NULL;
-        b->len = 0;
-    } else {
-        free_blocks(b);
-        rs->block = NULL;
-    }
-    rs->n_elements = 0;
-}
-
 void reply_free(struct replies *rs)
 {
-    free_blocks(rs->block);
-    *rs = (struct replies){0};
+    while (rs->block != NULL) {
+        struct reply_block *older = rs->block->older;
+        free(rs->block);
+        rs->block = older;
+    }
+    rs->n_elements = 0;
 }
 
 bool reply_is_error(const struct reply *r, const char *code)

@@ -32,10 +32,11 @@ unsigned slot_of(const void *key, size_t len);
 
 enum { REQUESTS_ANY_SLOT = -1 };
 
+/* A command, or a block of commands. */
 struct request {
-    size_t begin; /* offset in data; the command ends where the next one begins */
-    int slot;     /* of its block's first key; REQUESTS_ANY_SLOT: any server will do */
-    bool joined;  /* in the same block as the command before it */
+    size_t begin; /* offset in data; the request ends where the next one begins */
+    unsigned n;   /* commands */
+    int slot;     /* of its first key; REQUESTS_ANY_SLOT: any server will do */
 };
 
 struct requests {
@@ -43,7 +44,7 @@ struct requests {
     size_t len, room;
     struct request *list;
     size_t n, list_room;
-    size_t block_begin, block_end; /* the latest block's commands */
+    bool in_block;
     bool no_memory;
 };
 
@@ -53,17 +54,17 @@ void requests_word(struct requests *rq, const char *text);
 void requests_bytes(struct requests *rq, const void *data, size_t len);
 void requests_number(struct requests *rq, uint64_t number);
 
-/* Makes the next n commands one block, such as MULTI ... EXEC. They go to one server, on one
- * connection, without other commands between them. If one of them is redirected or refused
- * temporarily, or if the connection is lost before all are answered, this applies to the whole
- * block. In a cluster, all keys of a block must be in one slot. A block that is not MULTI ... EXEC
- * may have run in part before it is sent again. */
-void requests_block(struct requests *rq, size_t n);
+/* The commands between these two are one request, such as MULTI ... EXEC. They go to one server, on
+ * one connection, without other commands between them, and have one reply: the first error, or the
+ * reply to the last command. In a cluster, all their keys must be in one slot. If they are not
+ * MULTI ... EXEC, they may run in part before they are sent again. */
+void requests_block(struct requests *rq);
+void requests_block_end(struct requests *rq);
 
-/* Appends a key. The first key of a command, or of a block, decides which server gets it. */
+/* Appends a key. The first key of a request decides which server gets it. */
 void requests_key(struct requests *rq, const void *key, size_t len);
 
-/* The bytes of command i. */
+/* The bytes of request i. */
 static inline const char *requests_text(const struct requests *rq, size_t i, size_t *len)
 {
     size_t end = i + 1 < rq->n ? rq->list[i + 1].begin : rq->len;
@@ -96,8 +97,7 @@ struct replies {
 
 /* Allocates len bytes, aligned for any type. NULL: no memory. */
 void *reply_alloc(struct replies *rs, size_t len);
-void reply_clear(struct replies *rs); /* keeps some memory */
-void reply_free(struct replies *rs);
+void reply_free(struct replies *rs); /* all of them */
 
 /* Is the reply an error with this code? The code is the first word of the text. An EXECABORT that
  * names its cause has the code of the cause. */

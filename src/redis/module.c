@@ -13,8 +13,11 @@
 #include "file/layers.h"
 #include "redis/temporary.h"
 
-/* Bytes of keys in a command, which the last key may exceed: REDIS_BATCH keys of 1 KiB. */
-enum { BATCH_BYTES = 1 << 20 };
+enum {
+    /* Bytes of keys in a command, which the last key may exceed: REDIS_BATCH keys of 1 KiB. */
+    BATCH_BYTES = 1 << 20,
+    PIECES = 64, /* of bits that are sent at once */
+};
 
 /* ---- The filter on the server. */
 
@@ -272,7 +275,7 @@ enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known,
     ask_header(r);
     bool ran = redis_run(r, r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE, &why);
     *err = why;
-    if (r->replies[0] == NULL)
+    if (r->replies == NULL || r->replies[0] == NULL)
         return ADD_FAILED;
     double fpr = fpr_now(&r->header);
     enum add_result result = take_added(r, r->replies[0], known, end, done, &n_new, err);
@@ -522,7 +525,8 @@ static bool begin(struct push *p, struct err *err)
     p->begun = true;
     if (!check_layout(p, err))
         return false;
-    redis_multi(p->r, 2);
+    requests_clear(&p->r->rq);
+    redis_multi(p->r);
     load_chunk(p, 1, p->header, p->header_len);
     const struct reply *loaded = temporary_exec(&p->temporary, CLUSTER_ONCE, err);
     bool ok = loaded != NULL && take_loaded(p->r, loaded, err);
@@ -553,15 +557,14 @@ static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, s
     if (bytes_zero(data, len))
         return true;
     load_chunk(p, 1 + p->at, data, len);
-    return p->r->rq.n < REDIS_COMMANDS - 1 || send(p, err);
+    return p->r->rq.n < PIECES || send(p, err);
 }
 
 /* An existing key, which will be replaced, must be a filter of the module. */
 static bool check_there(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
-    redis_command(r, &r->shard->bits, 3, "BF.SCANDUMP");
-    requests_number(&r->rq, 0);
+    ask_header(r);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
     return is_missing(r->replies[0]) || chunk_of(r->replies[0]) != NULL ||

@@ -28,31 +28,24 @@ bool redis_name_configs(struct redis *r, const struct layout_redis *layout, stru
     return true;
 }
 
-/* The fields, as words of a command. */
-struct words {
-    struct requests *rq; /* NULL: they are only counted */
-    size_t n;
+struct config {
+    struct redis *r;
+    const struct redis_key *key;
 };
 
-static void take_fact(void *ctx, const char *name, const char *value)
+static void write_fact(void *ctx, const char *name, const char *value)
 {
-    struct words *words = ctx;
-    words->n += 2;
-    if (words->rq == NULL)
-        return;
-    requests_word(words->rq, name);
-    requests_word(words->rq, value);
+    const struct config *config = ctx;
+    redis_command(config->r, config->key, 4, "HSET");
+    requests_word(&config->r->rq, name);
+    requests_word(&config->r->rq, value);
 }
 
 void redis_write_config(struct redis *r, const struct layout_filter *filter,
                         const struct redis_key *key)
 {
-    const struct layout *layout = filter->layer[0].kind->layout;
-    struct words words = {0};
-    layout->facts(filter, take_fact, &words);
-    redis_command(r, key, 2 + words.n, "HSET");
-    words.rq = &r->rq;
-    layout->facts(filter, take_fact, &words);
+    struct config config = {r, key};
+    filter->layer[0].kind->layout->facts(filter, write_fact, &config);
 }
 
 /* ---- Talking to the server. */
@@ -108,44 +101,38 @@ void redis_command(struct redis *r, const struct redis_key *key, size_t words, c
 
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
 {
-    return cluster_run(r->cluster, &r->rq, repeat, r->replies, err);
+    return cluster_run(r->cluster, &r->rq, repeat, &r->replies, err);
 }
 
-bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err)
+void redis_multi(struct redis *r)
 {
-    return redis_run(r, repeat, err) &&
-           (r->replies[0]->type != REPLY_ERROR || redis_refused(r, r->replies[0], err));
-}
-
-void redis_multi(struct redis *r, size_t n)
-{
-    requests_clear(&r->rq);
-    requests_block(&r->rq, n + 2);
+    requests_block(&r->rq);
     requests_begin(&r->rq, 1, "MULTI");
+}
+
+void redis_multi_end(struct redis *r)
+{
+    requests_begin(&r->rq, 1, "EXEC");
+    requests_block_end(&r->rq);
+}
+
+const struct reply *redis_executed(const struct redis *r, size_t i, struct err *err)
+{
+    const struct reply *result = r->replies[i];
+    size_t n = r->rq.list[i].n - 2;
+    const struct reply *refusal = result->type == REPLY_ARRAY && result->n == n ? NULL : result;
+    for (size_t j = 0; refusal == NULL && j < n; j++)
+        if (result->elements[j].type == REPLY_ERROR)
+            refusal = &result->elements[j];
+    if (refusal != NULL)
+        redis_refused(r, refusal, err);
+    return refusal == NULL ? result->elements : NULL;
 }
 
 const struct reply *redis_exec(struct redis *r, enum cluster_repeat repeat, struct err *err)
 {
-    requests_begin(&r->rq, 1, "EXEC");
-    return redis_run(r, repeat, err) ? redis_block_result(r, 0, r->rq.n, err) : NULL;
-}
-
-const struct reply *redis_block_result(const struct redis *r, size_t at, size_t n, struct err *err)
-{
-    /* The reply to EXEC is the last one; an error before it, or in it, gives the reason. */
-    const struct reply *result = r->replies[at];
-    for (size_t i = 1; i < n && result != NULL && result->type != REPLY_ERROR; i++)
-        result = r->replies[at + i];
-    if (result == NULL)
-        return NULL; /* cluster_run has said why */
-    bool done = result->type == REPLY_ARRAY && result->n == n - 2;
-    const struct reply *refusal = done ? NULL : result;
-    for (size_t i = 0; refusal == NULL && i < n - 2; i++)
-        if (result->elements[i].type == REPLY_ERROR)
-            refusal = &result->elements[i];
-    if (refusal != NULL)
-        redis_refused(r, refusal, err);
-    return refusal == NULL ? result->elements : NULL;
+    redis_multi_end(r);
+    return redis_run(r, repeat, err) ? redis_executed(r, 0, err) : NULL;
 }
 
 /* ---- Shards. */
@@ -163,8 +150,7 @@ static bool name_shards(struct redis *r, struct err *err)
                            "a key with a brace cannot have shards: all of them would be in "
                            "one slot");
     r->shard = calloc(r->n_shards, sizeof *r->shard);
-    r->replies = calloc(REDIS_COMMANDS + REDIS_EACH * (size_t)r->n_shards, sizeof *r->replies);
-    if (r->shard == NULL || r->replies == NULL)
+    if (r->shard == NULL)
         return fail(err, "out of memory");
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct redis_key *key = &r->shard[i].bits;
@@ -286,23 +272,17 @@ bool redis_filter(const struct layout_spec *spec, struct layout_filter *filter, 
     return spec->kind->layout->read(spec, &empty, filter, bits, why);
 }
 
-/* The most commands that are sent for each shard beside a batch of keys, or without one. */
-enum { BESIDE_KEYS = 2 };
-
 static bool get_room(struct redis *r, struct err *err)
 {
     assert(r->n_shards > 0 && r->k > 0);
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
-    free(r->replies);
-    r->replies = calloc(r->batch + BESIDE_KEYS * (size_t)r->n_shards, sizeof *r->replies);
     r->positions = calloc(r->batch * r->k, sizeof *r->positions);
     r->shard_of = calloc(r->batch, sizeof *r->shard_of);
     r->witnesses = calloc((size_t)r->n_shards * r->k, sizeof *r->witnesses);
     for (unsigned i = 0; r->witnesses != NULL && i < r->n_shards; i++)
         r->shard[i].witness = r->witnesses + (size_t)i * r->k;
-    return (r->witnesses != NULL && r->replies != NULL && r->positions != NULL &&
-            r->shard_of != NULL) ||
+    return (r->witnesses != NULL && r->positions != NULL && r->shard_of != NULL) ||
            fail(err, "out of memory");
 }
 
@@ -511,7 +491,6 @@ void redis_close(struct redis *r)
     free(r->shard);
     uri_free(&r->uri);
     requests_free(&r->rq);
-    free(r->replies);
     free(r->positions);
     free(r->shard_of);
     free(r->witnesses);

@@ -27,9 +27,6 @@ enum {
      * is no faster, and with a slow input its first keys wait longer. */
     REDIS_BATCH = 1024,
     REDIS_BATCH_BITS = 1 << 14,
-    /* The most commands at once before redis_settle: for each shard, and beside these. */
-    REDIS_EACH = 5,
-    REDIS_COMMANDS = 65,
 };
 
 struct redis_key {
@@ -47,7 +44,7 @@ struct shard {
     uint64_t *witness;
     bool has_witness;
     bool in_batch; /* keys of the current batch belong to the shard */
-    bool missing; /* redis_prepare found neither bitmap nor configuration */
+    bool missing;  /* redis_prepare found neither bitmap nor configuration */
 };
 
 /* A filter that is to be made. */
@@ -77,13 +74,13 @@ struct redis {
 
     struct layout_filter latest; /* of the Bloom module: from the header that was read last */
 
-    pthread_mutex_t lock; /* for all that follows */
-    struct requests rq;   /* the current commands */
-    struct reply **replies;
-    size_t batch;        /* keys */
-    uint64_t *positions; /* of a batch */
-    uint16_t *shard_of;  /* of its keys */
-    uint64_t *witnesses; /* of all shards */
+    pthread_mutex_t lock;         /* for all that follows */
+    struct requests rq;           /* the current commands */
+    struct reply *const *replies; /* NULL: memory ran out */
+    size_t batch;                 /* keys */
+    uint64_t *positions;          /* of a batch */
+    uint16_t *shard_of;           /* of its keys */
+    uint64_t *witnesses;          /* of all shards */
     struct add_options options;
     bool warned; /* that the filter is fuller than it was made for */
     bool gone;   /* the last keys could not be added, whatever the reason */
@@ -128,18 +125,14 @@ void redis_command(struct redis *r, const struct redis_key *key, size_t words, c
 /* Runs the commands of r->rq into r->replies. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
-/* The same; fails if the first command was refused. For a command whose reply tells only that it
- * was done; others may follow it. */
-bool redis_do(struct redis *r, enum cluster_repeat repeat, struct err *err);
+/* Begins MULTI ... EXEC; ends it. Request i was one: returns the replies to its commands, or NULL:
+ * it was not executed, or a command in it was refused. */
+void redis_multi(struct redis *r);
+void redis_multi_end(struct redis *r);
+const struct reply *redis_executed(const struct redis *r, size_t i, struct err *err);
 
-/* Begins MULTI ... EXEC with n commands between them; ends and runs it. Returns the n replies, or
- * NULL: it was not executed, or a command in it was refused. */
-void redis_multi(struct redis *r, size_t n);
+/* Ends MULTI ... EXEC, the only request, runs it, and takes its replies. */
 const struct reply *redis_exec(struct redis *r, enum cluster_repeat repeat, struct err *err);
-
-/* The same for a block of n commands among others, whose replies begin at r->replies[at]. If there
- * is no reply to EXEC, *err is unchanged. */
-const struct reply *redis_block_result(const struct redis *r, size_t at, size_t n, struct err *err);
 
 /* Fails; `why` tells why the address cannot be used. */
 static inline bool redis_unfit(const struct redis *r, struct err *err, const char *why)
@@ -199,7 +192,7 @@ void redis_place_keys(struct redis *r, struct hashes keys, size_t n);
 /* Sets config of each shard, if the layout has configurations. */
 bool redis_name_configs(struct redis *r, const struct layout_redis *layout, struct err *err);
 
-/* Appends the command that writes a filter's configuration to that key. */
+/* Appends the commands that write a filter's configuration to that key. */
 void redis_write_config(struct redis *r, const struct layout_filter *filter,
                         const struct redis_key *key);
 

@@ -67,7 +67,8 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
     if (bytes_zero((const uint8_t *)bits->data + at, n) && at + n < bits->len)
         return true;
     layout_take(bits, at, chunk, n);
-    redis_multi(r, 2);
+    requests_clear(&r->rq);
+    redis_multi(r);
     redis_command(r, &t->key, 4, "SETRANGE");
     requests_number(&r->rq, at);
     requests_bytes(&r->rq, chunk, n);
@@ -111,7 +112,8 @@ bool temporary_rename(struct temporary *t, const struct redis_key *key, uint64_t
         if (!redis_run(r, CLUSTER_REPEAT, err) || !take_count(t, r->replies[0], err))
             return false;
     }
-    redis_multi(r, 2);
+    requests_clear(&r->rq);
+    redis_multi(r);
     redis_command(r, &t->key, life != 0 ? 3 : 2, life != 0 ? "PEXPIRE" : "PERSIST");
     if (life != 0)
         requests_number(&r->rq, life);
@@ -125,7 +127,8 @@ bool temporary_unite(struct temporary *t, const struct redis_key *key, uint64_t 
 {
     struct redis *r = t->r;
     uint64_t len;
-    redis_multi(r, 2 + (life != 0));
+    requests_clear(&r->rq);
+    redis_multi(r);
     redis_command(r, &t->key, 2, "BITCOUNT");
     requests_begin(&r->rq, 5, "BITOP");
     requests_word(&r->rq, "OR");

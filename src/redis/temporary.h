@@ -31,7 +31,7 @@ bool temporary_name(struct temporary *t, struct redis *r, const struct redis_key
                     struct err *err);
 void temporary_free(struct temporary *t);
 
-/* Ends and runs a block that redis_multi(r, 2) began, with a command that may make the key: the key
+/* Ends and runs a block that redis_multi began, with a command that may make the key: the key
  * gets its expiry in the same transaction, so that it never stays if this process is killed.
  * Returns the reply to the command, or NULL. */
 const struct reply *temporary_exec(struct temporary *t, enum cluster_repeat repeat,

@@ -76,8 +76,9 @@ static bool check_layout(const struct push *p, struct err *err)
 static bool write_config(struct push *p, struct err *err)
 {
     requests_clear(&p->r->rq);
+    redis_multi(p->r);
     redis_write_config(p->r, p->filter, &p->r->shard->config);
-    return redis_do(p->r, CLUSTER_REPEAT, err);
+    return redis_exec(p->r, CLUSTER_REPEAT, err) != NULL;
 }
 
 /* Does the configuration fit, if there is one? */
@@ -134,10 +135,11 @@ static bool find_life(struct push *p, uint64_t *life, struct err *err)
 
 static bool expire_config(struct push *p, uint64_t life, struct err *err)
 {
+    uint64_t set;
     requests_clear(&p->r->rq);
     redis_command(p->r, &p->r->shard->config, 3, "PEXPIRE");
     requests_number(&p->r->rq, life);
-    return redis_do(p->r, CLUSTER_REPEAT, err);
+    return redis_run(p->r, CLUSTER_REPEAT, err) && redis_number(p->r, p->r->replies[0], &set, err);
 }
 
 static bool push(struct push *p, struct err *err)

@@ -196,9 +196,9 @@ def judge(what, wrong, typed, ended, before, free):
 
 
 # Answers that do not matter: whether the server is well, will do something, or deletes a temporary key.
-FREE = {"PING", "CLUSTER", "UNLINK", "QUEUED"}
+FREE = {"CLUSTER", "UNLINK", "QUEUED"}
 # What has been made is looked at again, and temporary keys before they get their name.
-MADE = FREE | {"EXEC 0", "EXEC 1", "EXEC 2"}
+MADE = FREE | {f"EXEC {i}" for i in range(6)}
 
 
 def every(what, between, prepare, words, free=FREE):

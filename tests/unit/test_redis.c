@@ -22,7 +22,7 @@ enum { MAX_COMMANDS = 4096 };
 
 static struct err err;
 static struct requests rq;
-static struct reply *out[MAX_COMMANDS];
+static struct reply *const *out;
 static struct cluster_options options = {
     .conn = {.connect_ms = 5000, .reply_ms = 30000},
     .patience_ms = 60000,
@@ -75,7 +75,7 @@ static void add(const char *text)
 static bool run(struct cluster *cl, enum cluster_repeat repeat)
 {
     err.text[0] = '\0';
-    bool ok = cl != NULL && cluster_run(cl, &rq, repeat, out, &err);
+    bool ok = cl != NULL && cluster_run(cl, &rq, repeat, &out, &err);
     requests_clear(&rq);
     return ok;
 }
@@ -175,16 +175,17 @@ TEST(pipelines)
 
     /* A transaction: its reply is larger than what replies keep. */
     add("SETBIT @big 50000000 1");
-    requests_block(&rq, 4);
+    requests_block(&rq);
     add("MULTI");
     add("GETRANGE @big 0 -1");
     add("DEL @big");
     add("EXEC");
+    requests_block_end(&rq);
     add("EXISTS @big");
     MUST(run(cl, CLUSTER_ONCE));
-    CHECK(out[4]->type == REPLY_ARRAY && out[4]->n == 2);
-    CHECK(out[4]->elements[0].n == 6250001 && out[4]->elements[0].text[6250000] == -128);
-    CHECK(is_number(&out[4]->elements[1], 1) && is_number(out[5], 0));
+    CHECK(out[1]->type == REPLY_ARRAY && out[1]->n == 2);
+    CHECK(out[1]->elements[0].n == 6250001 && out[1]->elements[0].text[6250000] == -128);
+    CHECK(is_number(&out[1]->elements[1], 1) && is_number(out[2], 0));
 
     add("SET @mortal x PX 1");
     MUST(run(cl, CLUSTER_ONCE));
@@ -233,8 +234,13 @@ static const char *opened(const char *name, const char *user, const char *passwo
     options.conn.password = NULL;
     const char *reason = strstr(err.text, "socket': ");
     snprintf(said, sizeof said, "%s", cl != NULL ? "" : reason != NULL ? reason + 9 : err.text);
-    if (cl != NULL)
-        CHECK(is_text(ask(cl, "PING"), "PONG"));
+    if (cl != NULL) {
+        char buf[REPLY_REASON];
+        const struct reply *r = ask(cl, "PING");
+        CHECK(r != NULL);
+        if (r != NULL && !is_text(r, "PONG"))
+            snprintf(said, sizeof said, "%s", reply_reason(r, buf));
+    }
     close_server(cl, &uri);
     return said;
 }
@@ -297,14 +303,14 @@ TEST(refusals)
     CHECK(is_number(out[0], 0) && out[1]->type == REPLY_ERROR && is_number(out[2], 1));
     /* In a transaction, it is the command's reply that says why. */
     CHECK(sh("redis a CONFIG SET maxmemory 1") == 0);
-    requests_block(&rq, 3);
+    requests_block(&rq);
     add("MULTI");
     add("SETBIT @new 2 1");
     add("EXEC");
+    requests_block_end(&rq);
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(sh("redis a CONFIG SET maxmemory 0") == 0);
-    CHECK(is_text(out[0], "OK") && reply_is_error(out[1], "OOM"));
-    CHECK(reply_is_error(out[2], "EXECABORT"));
+    CHECK(reply_is_error(out[0], "OOM"));
     /* Or EXEC's, if the reason came up later. */
     char reason[REPLY_REASON];
     const char *late = "EXECABORT Transaction discarded because of: LOADING Redis is loading";
@@ -341,14 +347,15 @@ TEST(loading)
     /* 201 keys, 5 ms each; a client is served after each. */
     CHECK(sh("redis_kill a; redis_start a --key-load-delay 5000 "
              "--loading-process-events-interval-bytes 1024") == 0);
-    requests_block(&rq, 3);
+    requests_block(&rq);
     add("MULTI");
     add("GET @loaded");
     add("EXEC");
+    requests_block_end(&rq);
     add("GET @loaded");
     MUST(run(cl, CLUSTER_ONCE));
-    CHECK(out[2]->type == REPLY_ARRAY && is_text(&out[2]->elements[0], "yes"));
-    CHECK(is_text(out[3], "yes"));
+    CHECK(out[0]->type == REPLY_ARRAY && is_text(&out[0]->elements[0], "yes"));
+    CHECK(is_text(out[1], "yes"));
     close_server(cl, &uri);
 
     CHECK(sh("redis_kill a; redis_start a --key-load-delay 50000 "
@@ -403,32 +410,32 @@ TEST(lost_in_a_block)
         snprintf(kill_it, sizeof kill_it, "CLIENT KILL ID %" PRId64 " SKIPME no",
                  id != NULL ? id->integer : 0);
         add("SET @n 0");
-        requests_block(&rq, 3);
+        requests_block(&rq);
         add("INCR @n");
         add(kill_it); /* not the connection that it is sent on the second time */
         add("INCR @n");
+        requests_block_end(&rq);
         add("INCR @n");
         bool ok = run(cl, repeat ? CLUSTER_REPEAT : CLUSTER_ONCE);
         CHECK(ok == (repeat != 0) && is_text(out[0], "OK"));
         if (repeat) {
             MUST(ok);
-            CHECK(is_number(out[1], 2) && is_number(out[2], 0) && is_number(out[3], 3));
-            CHECK(is_number(out[4], 4));
+            CHECK(is_number(out[1], 3) && is_number(out[2], 4));
         } else {
-            CHECK(out[1] == NULL && out[2] == NULL && out[3] == NULL && out[4] == NULL);
-            ends_with(err.text, "unanswered commands: 4, which may have been carried out or not");
+            CHECK(out[1] == NULL && out[2] == NULL);
+            ends_with(err.text, "unanswered commands: 2, which may have been carried out or not");
             CHECK(is_text(ask(cl, "GET @n"), "1"));
         }
     }
     add("SET @n 0");
     add(suicide);
-    requests_block(&rq, 3);
+    requests_block(&rq);
     add("MULTI");
     add("INCR @n");
     add("EXEC");
+    requests_block_end(&rq);
     MUST(run(cl, CLUSTER_REPEAT));
-    CHECK(is_text(out[2], "OK") && is_text(out[3], "QUEUED"));
-    CHECK(out[4]->type == REPLY_ARRAY && is_number(&out[4]->elements[0], 1));
+    CHECK(out[2]->type == REPLY_ARRAY && is_number(&out[2]->elements[0], 1));
     close_server(cl, &uri);
 }
 
@@ -447,44 +454,6 @@ TEST(closed_while_idle)
     MUST(run(cl, CLUSTER_ONCE));
     CHECK(is_number(out[0], 1));
     close_server(cl, &uri);
-}
-
-/* A connection that was closed before, or amid, what was to be sent. */
-TEST(nothing_was_sent)
-{
-    struct replies rs = {0};
-    struct reply *r;
-    struct pollfd room;
-    char path[200];
-    sh("echo $REDIS_DIR/a/socket");
-    snprintf(path, sizeof path, "%.199s", shell.out);
-    struct conn_address address = {.socket = path};
-    for (int is_gone = 0; is_gone < 2; is_gone++) {
-        struct conn *c = conn_open(&address, &options.conn, &err);
-        CHECK(did(c != NULL, err.text));
-        if (c == NULL)
-            break;
-        CHECK(!conn_is_stale(c));
-        add(is_gone ? "PING" : suicide);
-        if (is_gone) {
-            CHECK(sh("redis a CLIENT KILL TYPE normal") == 0);
-            CHECK(conn_is_stale(c));
-        }
-        add("PING");
-        conn_queue(c, rq.data, rq.len, rq.n, &rs);
-        enum conn_got got;
-        size_t n = 0;
-        while ((got = conn_next(c, &r)) != CONN_FAILED) {
-            n += got == CONN_REPLY;
-            if (got == CONN_NOTHING)
-                conn_wait(&c, 1, &room);
-        }
-        CHECK(n == (is_gone ? 0 : 1) && conn_unsent(c) == is_gone);
-        CHECK(strstr(conn_trouble(c), "/a/socket' lost: ") != NULL);
-        requests_clear(&rq);
-        conn_close(c);
-    }
-    reply_free(&rs);
 }
 
 /* The server goes away while it is sent more than a socket holds. */
@@ -599,9 +568,7 @@ static int serve(void *ctx)
             return 1;
         while ((n = recv(fd, block, sizeof block - 1, 0)) > 0) {
             block[n] = '\0';
-            const char *bytes = strstr(block, "PING") != NULL      ? "+PONG\r\n"
-                                : strstr(block, "CLUSTER") != NULL ? "-ERR no cluster\r\n"
-                                                                   : NULL;
+            const char *bytes = strstr(block, "CLUSTER") != NULL ? "-ERR no cluster\r\n" : NULL;
             if (strstr(block, "ASKING") != NULL)
                 send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
             send(fd, bytes != NULL ? bytes : f->bytes, bytes != NULL ? strlen(bytes) : f->len,
@@ -787,19 +754,18 @@ TEST(cluster_map)
 /* Appends MULTI, a command, INCR, and EXEC. */
 static void add_block(const char *command)
 {
-    requests_block(&rq, 4);
+    requests_block(&rq);
     add("MULTI");
     add(command);
     add("INCR @{mover}n");
     add("EXEC");
+    requests_block_end(&rq);
 }
 
-/* Command `begin` and the next are those of add_block, and were carried out; INCR gave `number`. */
-static void was_run(size_t begin, int64_t number)
+/* Request i is that of add_block, and was carried out; INCR gave `number`. */
+static void was_run(size_t i, int64_t number)
 {
-    CHECK(is_text(out[begin], "OK") && is_text(out[begin + 1], "QUEUED"));
-    CHECK(is_text(out[begin + 2], "QUEUED"));
-    const struct reply *r = out[begin + 3];
+    const struct reply *r = out[i];
     CHECK(r != NULL && r->type == REPLY_ARRAY && r->n == 2 && is_number(&r->elements[1], number));
 }
 
@@ -854,7 +820,7 @@ TEST(slot_being_moved)
     add_block("GET @{mover}n");
     add("GET @{mover}n");
     MUST(run(cl, CLUSTER_ONCE));
-    CHECK(is_text(out[0], "1") && is_text(out[5], "1"));
+    CHECK(is_text(out[0], "1") && is_text(out[2], "1"));
     was_run(1, 1);
 
     /* Two keys on two nodes: TRYAGAIN, until they are together. */
@@ -874,7 +840,7 @@ TEST(slot_being_moved)
     add_block("GET @{mover}b");
     MUST(run(other, CLUSTER_ONCE));
     was_run(0, 3);
-    was_run(4, 4);
+    was_run(1, 4);
     close_server(other, &other_uri);
     CHECK(is_text(ask(cl, "GET @{mover}a"), "1"));
     add("GET @{mover}new");
@@ -955,7 +921,6 @@ TEST(failover)
     DO(lost_in_a_pipeline)                                                                         \
     DO(lost_in_a_block)                                                                            \
     DO(closed_while_idle)                                                                          \
-    DO(nothing_was_sent)                                                                           \
     DO(lost_while_sending)                                                                         \
     DO(killed)                                                                                     \
     DO(no_answer)                                                                                  \

@@ -60,6 +60,29 @@ TEST(encoding)
     requests_free(&rq);
 }
 
+/* A block is one request, and its first key has the slot. */
+TEST(blocks)
+{
+    struct requests rq = {0};
+    size_t len;
+    requests_begin(&rq, 1, "PING");
+    requests_block(&rq);
+    requests_begin(&rq, 1, "MULTI");
+    requests_begin(&rq, 2, "GET");
+    requests_key(&rq, "foo", 3);
+    requests_begin(&rq, 2, "GET");
+    requests_key(&rq, "bar", 3);
+    requests_block_end(&rq);
+    requests_begin(&rq, 1, "PING");
+    CHECK(rq.n == 3 && rq.list[0].n == 1 && rq.list[1].n == 3 && rq.list[2].n == 1);
+    CHECK(rq.list[0].slot == REQUESTS_ANY_SLOT && rq.list[2].slot == REQUESTS_ANY_SLOT);
+    CHECK(rq.list[1].slot == 12182);
+    const char *text = requests_text(&rq, 1, &len);
+    CHECK(memcmp(text, "*1\r\n$5\r\nMULTI\r\n*2", 17) == 0);
+    CHECK(memcmp(text + len - 9, "$3\r\nbar\r\n", 9) == 0);
+    requests_free(&rq);
+}
+
 /* Many and long ones; what cannot be had is said, and not written. */
 TEST(growth)
 {
@@ -119,10 +142,9 @@ TEST(reply_memory)
         }
         for (size_t i = 1; i < 2000; i++)
             CHECK(p[i] != NULL && p[i][0] == (unsigned char)i);
-        reply_clear(&rs);
+        reply_free(&rs);
     }
     CHECK(reply_alloc(&rs, SIZE_MAX - 8) == NULL);
-    reply_free(&rs);
 }
 
 static struct err err;
@@ -181,6 +203,7 @@ int main(void)
 {
     RUN(slots);
     RUN(encoding);
+    RUN(blocks);
     RUN(growth);
     RUN(reasons);
     RUN(reply_memory);
