@@ -50,11 +50,10 @@ const struct opt adding_make_opts[] = {
 uint64_t adding_first(const struct keyopt *keyopt, bool alone)
 {
     const struct input_spec spec = keyopt_input(keyopt);
-    uint64_t n = keyopt->n_keys > 0 ? 0 : survey_records(&spec);
+    uint64_t n_keys = 0, n = keyopt->n_keys > 0 ? 0 : survey(&spec, &keyopt->rule, &n_keys);
     if (n <= CHAIN_FIRST)
         return chain_first(n);
-    n = alone ? survey_keys(&spec, &keyopt->rule, n) : 0;
-    return n > CHAIN_FIRST ? chain_first(n) : 0;
+    return alone && n_keys > CHAIN_FIRST ? chain_first(n_keys) : 0;
 }
 
 /* Can there be a filter of this design? Returns the exit status after a message, or 0. */

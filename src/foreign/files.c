@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/magic.h"
 #include "file/header.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
@@ -235,7 +234,7 @@ bool foreign_check(const struct foreign_files *f, const char *name, struct err *
     const uint8_t *data = f->in.data[0];
     size_t len = (size_t)f->in.len[0]; /* of a mapping */
     const struct content *c = NULL;
-    if (magic_begins(data, len))
+    if (format_is_filter(data, len))
         return fail(err, "'%s' is a seen filter already; 'seen export' writes another program's",
                     name);
     if (len >= 8 && memcmp(data, "PAR1", 4) == 0 && memcmp(data + len - 4, "PAR1", 4) == 0)

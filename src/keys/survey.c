@@ -8,27 +8,6 @@
 #include "base/bytes.h"
 #include "keys/sort.h"
 
-struct counted {
-    char terminator;
-    uint64_t n, bytes;
-};
-
-static void count(void *ctx, const char *part, size_t len)
-{
-    struct counted *c = ctx;
-    c->bytes += len;
-    for (size_t i = 0; i < len; i++)
-        c->n += part[i] == c->terminator;
-}
-
-uint64_t survey_records(const struct input_spec *spec)
-{
-    struct counted c = {.terminator = spec->terminator};
-    const struct input_looks how = {.parts = 8, .part_len = 8 << 10, .each = count, .ctx = &c};
-    uint64_t total = input_look(spec, &how);
-    return c.bytes > 0 ? (uint64_t)((double)total / (double)c.bytes * (double)c.n) + 1 : 0;
-}
-
 /* PARTS * PART bytes of URLs are 16 000 records. If 1e7 records are drawn from 1e6 keys, 128 of
  * these 16 000 are repeats. */
 enum { PARTS = 64, PART = 16 << 10, PART_KEYS = 1 << 9, LEAST = 1000 };
@@ -38,14 +17,18 @@ struct keys {
     uint64_t hash[PARTS * PART_KEYS], tmp[PARTS * PART_KEYS];
     size_t n;
     unsigned parts; /* that have keys */
+    uint64_t bytes, records;
 };
 
-/* Takes whole records of a part. */
+/* Counts the records of a part, and takes the keys of whole ones. */
 static void take(void *ctx, const char *part, size_t len)
 {
     struct keys *k = ctx;
     char terminator = k->batch->rule->terminator;
     const char *first = memchr(part, terminator, len), *last = bytes_last(part, terminator, len);
+    k->bytes += len;
+    for (size_t i = 0; i < len; i++)
+        k->records += part[i] == terminator;
     if (first == last)
         return;
     batch_start(k->batch, first + 1, (size_t)(last - first));
@@ -67,20 +50,25 @@ static double distinct_keys(double records, size_t n, size_t n_distinct)
     return each > 0 ? -expm1(-records * each) / each : records;
 }
 
-uint64_t survey_keys(const struct input_spec *spec, const struct key_rule *rule, uint64_t records)
+uint64_t survey(const struct input_spec *spec, const struct key_rule *rule, uint64_t *n_keys)
 {
-    uint64_t n_keys = 0;
+    uint64_t n = 0;
     struct keys *k = malloc(sizeof *k);
+    *n_keys = 0;
     if (k == NULL)
         return 0;
     k->n = k->parts = 0;
+    k->bytes = k->records = 0;
     k->batch = batch_new(rule);
     const struct input_looks how = {.parts = PARTS, .part_len = PART, .each = take, .ctx = k};
-    if (k->batch != NULL && input_look(spec, &how) > 0 && k->n >= LEAST && k->parts >= PARTS / 2) {
+    uint64_t total = k->batch != NULL ? input_look(spec, &how) : 0;
+    if (k->bytes > 0)
+        n = (uint64_t)((double)total / (double)k->bytes * (double)k->records) + 1;
+    if (k->n >= LEAST && k->parts >= PARTS / 2) {
         size_t n_distinct = distinct(k->hash, k->tmp, k->n, 64);
-        n_keys = (uint64_t)ceil(distinct_keys((double)records, k->n, n_distinct));
+        *n_keys = (uint64_t)ceil(distinct_keys((double)n, k->n, n_distinct));
     }
     batch_free(k->batch);
     free(k);
-    return n_keys;
+    return n;
 }

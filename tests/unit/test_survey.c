@@ -36,9 +36,22 @@ static void write_records(unsigned times, uint64_t from, const char *before)
     CHECK(fclose(out) == 0);
 }
 
-static uint64_t keys_of(const struct key_rule *rule)
+/* The numbers of records and of keys. */
+struct numbers {
+    uint64_t n, keys;
+};
+
+static struct numbers look(const struct input_spec *of, const struct key_rule *rule)
 {
-    return survey_keys(&spec, rule, survey_records(&spec));
+    struct numbers got;
+    got.n = survey(of, rule, &got.keys);
+    return got;
+}
+
+static bool knows_nothing(const struct key_rule *rule)
+{
+    struct numbers got = look(&spec, rule);
+    return got.n == 0 && got.keys == 0;
 }
 
 static bool is_near(uint64_t got, double want, double part)
@@ -49,29 +62,29 @@ static bool is_near(uint64_t got, double want, double part)
 TEST(records_are_told_by_their_lengths)
 {
     const struct input_spec twice = {.files = path, .n_files = 2, .terminator = '\n'};
+    const struct key_rule rule = {.terminator = '\n'};
     write_records(1, 0, "");
-    CHECK(is_near(survey_records(&spec), N, 0.001));
-    CHECK(is_near(survey_records(&twice), 2 * N, 0.001));
+    CHECK(is_near(look(&spec, &rule).n, N, 0.001));
+    CHECK(is_near(look(&twice, &rule).n, 2 * N, 0.001));
 }
 
 TEST(keys_are_told_by_repeats)
 {
     const struct key_rule rule = {.terminator = '\n'};
-    uint64_t n;
     write_records(1, 0, "");
-    n = survey_records(&spec);
-    CHECK(survey_keys(&spec, &rule, n) == n);
+    struct numbers got = look(&spec, &rule);
+    CHECK(got.keys == got.n);
     for (unsigned times = 2; times <= 64; times *= 2) {
         /* A pair of the 32768 records that are looked at is a repeat with a probability of
          * (times - 1) / N, so at least 256 repeats are expected, with a standard deviation of a
          * sixteenth; six of these are allowed for. */
         double k = (double)N / (times - 1);
         write_records(times, 0, "");
-        CHECK(is_near(keys_of(&rule), k * (1 - exp(-N / k)), 0.4));
+        CHECK(is_near(look(&spec, &rule).keys, k * (1 - exp(-N / k)), 0.4));
     }
     /* A part of the keys comes often. */
     write_records(N, N / 2, "");
-    CHECK(keys_of(&rule) < N / 2);
+    CHECK(look(&spec, &rule).keys < N / 2);
 }
 
 TEST(keys_are_what_the_rule_says)
@@ -80,10 +93,10 @@ TEST(keys_are_what_the_rule_says)
                           other = {.terminator = '\n', .field = {1}, .delimiter = ' '},
                           lacking = {.terminator = '\n', .field = {3}, .delimiter = ' '};
     write_records(1, 0, "a ");
-    uint64_t n = survey_records(&spec);
-    CHECK(survey_keys(&spec, &field, n) == n);
-    CHECK(survey_keys(&spec, &other, n) < N / 100);
-    CHECK(survey_keys(&spec, &lacking, n) == 0);
+    struct numbers got = look(&spec, &field);
+    CHECK(got.keys == got.n && got.n > 0);
+    CHECK(look(&spec, &other).keys < N / 100);
+    CHECK(look(&spec, &lacking).keys == 0);
     /* A third of the records has a second field. */
     FILE *out = fopen("in", "w");
     CHECK(out != NULL);
@@ -92,8 +105,8 @@ TEST(keys_are_what_the_rule_says)
     CHECK(fclose(out) == 0);
     const struct key_rule skipping = {
         .terminator = '\n', .field = {2}, .delimiter = ' ', .skip_bad = true};
-    n = survey_records(&spec);
-    CHECK(survey_keys(&spec, &skipping, n) == n);
+    got = look(&spec, &skipping);
+    CHECK(got.keys == got.n && got.n > 0);
 }
 
 /* The same for `other`, of n records. */
@@ -115,13 +128,14 @@ TEST(all_files_are_looked_at)
     write_records(1, 0, "a ");
     /* Of the bytes, 12/13 have keys, and then 3/8. */
     write_other(N / 10);
-    uint64_t n = survey_records(&both);
-    CHECK(is_near(n, 1.1 * N, 0.1) && survey_keys(&both, &field, n) == n);
-    CHECK(survey_keys(&turned, &field, n) == n);
+    struct numbers got = look(&both, &field);
+    CHECK(is_near(got.n, 1.1 * N, 0.1) && got.keys == got.n);
+    got = look(&turned, &field);
+    CHECK(got.keys == got.n);
     write_other(2 * N);
-    n = survey_records(&both);
-    CHECK(is_near(n, 3 * N, 0.1));
-    CHECK(survey_keys(&both, &field, n) == 0 && survey_keys(&turned, &field, n) == 0);
+    got = look(&both, &field);
+    CHECK(is_near(got.n, 3 * N, 0.1));
+    CHECK(got.keys == 0 && look(&turned, &field).keys == 0);
     unlink("other");
 }
 
@@ -129,27 +143,31 @@ TEST(what_cannot_be_looked_at)
 {
     const struct key_rule rule = {.terminator = '\n'};
     unlink("in");
-    CHECK(survey_records(&spec) == 0 && survey_keys(&spec, &rule, 7) == 0);
+    CHECK(knows_nothing(&rule));
     CHECK(mkfifo("in", 0600) == 0);
-    CHECK(survey_records(&spec) == 0 && survey_keys(&spec, &rule, 7) == 0);
+    CHECK(knows_nothing(&rule));
     unlink("in");
     FILE *out = fopen("in", "w");
-    CHECK(out != NULL && survey_records(&spec) == 0);
+    CHECK(out != NULL && knows_nothing(&rule));
     for (int i = 0; i < 100000; i++)
         fputs("one record", out);
-    CHECK(fclose(out) == 0 && survey_records(&spec) == 1 && survey_keys(&spec, &rule, 1) == 0);
+    CHECK(fclose(out) == 0);
+    struct numbers got = look(&spec, &rule);
+    CHECK(got.n == 1 && got.keys == 0);
     out = fopen("in", "w");
     CHECK(out != NULL && fputs("a\n", out) >= 0 && fclose(out) == 0);
-    CHECK(survey_records(&spec) == 2 && survey_keys(&spec, &rule, 2) == 0);
+    got = look(&spec, &rule);
+    CHECK(got.n == 2 && got.keys == 0);
     out = fopen("in", "w"); /* of 700 long records, 500 are looked at */
     CHECK(out != NULL);
     for (int i = 0; i < 700; i++)
         fprintf(out, "%02000d\n", i);
     CHECK(fclose(out) == 0);
-    CHECK(is_near(survey_records(&spec), 700, 0.1) && survey_keys(&spec, &rule, 700) == 0);
+    got = look(&spec, &rule);
+    CHECK(is_near(got.n, 700, 0.1) && got.keys == 0);
     out = fopen("in", "w");
     CHECK(out != NULL && fputs("\x1f\x8b\x08\x01 and so on\n", out) >= 0 && fclose(out) == 0);
-    CHECK(survey_records(&spec) == 0 && survey_keys(&spec, &rule, 7) == 0);
+    CHECK(knows_nothing(&rule));
 }
 
 int main(void)
