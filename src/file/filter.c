@@ -92,7 +92,7 @@ static bool read_state(const struct filter *f, struct state *now, struct err *er
         before = after;
         ok = read_header(f->fd, &now->header, &now->slot_damaged, &why);
         now->settled = !ok || format_is_immutable(&now->header) ||
-                       now->header.state != STATE_CLEAN || !lock_held(f->fd);
+                       now->header.state != STATE_CLEAN || !lock_alive(f->fd);
         if (fstat(f->fd, &after) != 0)
             return fail_errno(err, "cannot look at '%s'", f->path);
         if (disk_same_time(&before.port_modified, &after.port_modified) &&
@@ -386,7 +386,7 @@ static bool may_be_written(const struct filter *f)
 {
     return f->writable || !f->settled ||
            (!format_is_immutable(&f->header) &&
-            (f->header.state != STATE_CLEAN || lock_held(f->fd) || filter_changed(f)));
+            (f->header.state != STATE_CLEAN || lock_alive(f->fd) || filter_changed(f)));
 }
 
 /* The epoch of the file now. */
@@ -553,14 +553,14 @@ static bool page_damaged(const struct filter *f, unsigned layer, uint64_t page,
                 why->text);
 }
 
-bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+static bool verify_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
 {
     struct err why;
     return check_page(f, layer, page, &why) != PAGE_DAMAGED ||
            page_damaged(f, layer, page, &why, err);
 }
 
-bool filter_check_fresh(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
+bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
 {
     struct err why;
     if (page_holds(f, layer, page))
@@ -608,7 +608,7 @@ bool filter_check_used(struct filter *f, struct err *err)
     for (unsigned i = 0; i < f->header.n_layers; i++)
         for (uint64_t page = 0; page < layer_pages(&f->header.layers[i]); page++)
             if ((f->verified[i][page / 64] >> page % 64 & 1) && !is_touched(f, i, page) &&
-                !filter_check_page(f, i, page, err))
+                !verify_page(f, i, page, err))
                 return false;
     return true;
 }
@@ -630,7 +630,7 @@ static bool need_page(void *ctx, uint64_t page)
     if (need->keeps && (atomic_load_explicit(word, memory_order_relaxed) & bit))
         return true;
     bool touched = f->header.state != STATE_CLEAN && is_touched(f, need->layer, page);
-    if (!touched && !filter_check_page(f, need->layer, page, need->err))
+    if (!touched && !verify_page(f, need->layer, page, need->err))
         return false;
     if (!need->keeps || (!f->writable && is_touched(f, need->layer, page)))
         return true;

@@ -107,11 +107,8 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
 void filter_distrust(struct filter *f);
 bool filter_check_used(struct filter *f, struct err *err);
 
-/* Checks a page even if it was found to be sound before. */
+/* For a writer in its turn: checks a page, marked or not, whose checksum must be up to date. */
 bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
-
-/* The same also for a page that writers have marked. */
-bool filter_check_fresh(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
 /* Hints the access pattern: many keys, with read-ahead (the default), or few keys, for which only
  * the pages they need are read. */

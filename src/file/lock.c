@@ -10,7 +10,7 @@
 #include "base/parallel.h"
 #include "base/sig.h"
 
-bool lock_wait(int fd, short type, off_t byte, bool give_up)
+static bool wait_for(int fd, short type, off_t byte, bool give_up)
 {
     while (!port_lock(fd, type, byte, true))
         if (errno != EINTR || (give_up && sig_caught()))
@@ -18,26 +18,20 @@ bool lock_wait(int fd, short type, off_t byte, bool give_up)
     return true;
 }
 
+void lock_release(int fd, off_t byte)
+{
+    (void)wait_for(fd, F_UNLCK, byte, false);
+}
+
 bool lock_try(int fd, short type, off_t byte)
 {
     return port_lock(fd, type, byte, false);
 }
 
-bool lock_others(int fd, bool *others)
-{
-    return port_locked(fd, LOCK_SESSION, 1, others);
-}
-
 bool lock_alive(int fd)
 {
-    bool others;
-    return lock_others(fd, &others) && others;
-}
-
-bool lock_held(int fd)
-{
-    bool held;
-    return port_locked(fd, LOCK_TURN, 2, &held) && held;
+    bool alive;
+    return port_locked(fd, LOCK_SESSION, 1, &alive) && alive;
 }
 
 void (*lock_slow)(const char *name);
@@ -79,7 +73,7 @@ static bool start_teller(struct teller *t, pthread_t *thread)
     return ok;
 }
 
-static bool wait_for_turn(int fd, short type, const char *name)
+static bool wait_for_turn(int fd, short type, const char *name, bool give_up)
 {
     struct teller t = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, name};
     pthread_t thread;
@@ -88,7 +82,7 @@ static bool wait_for_turn(int fd, short type, const char *name)
     if (errno != EAGAIN && errno != EACCES)
         return false;
     bool tells = lock_slow != NULL && start_teller(&t, &thread);
-    bool ok = lock_wait(fd, type, LOCK_TURN, true);
+    bool ok = wait_for(fd, type, LOCK_TURN, give_up);
     int why = errno;
     if (tells) {
         pthread_mutex_lock(&t.mutex);
@@ -101,10 +95,10 @@ static bool wait_for_turn(int fd, short type, const char *name)
     return ok;
 }
 
-bool lock_turn(int fd, const char *name)
+bool lock_turn(int fd, const char *name, bool give_up)
 {
-    if (wait_for_turn(fd, F_WRLCK, name))
+    if (wait_for_turn(fd, F_WRLCK, name, give_up))
         return true;
     /* fd is read-only: a shared lock keeps writers out as well. */
-    return errno == EBADF && wait_for_turn(fd, F_RDLCK, name);
+    return errno == EBADF && wait_for_turn(fd, F_RDLCK, name, give_up);
 }

@@ -15,27 +15,19 @@
 #define LOCK_SESSION (LOCK_TURN + 1)      /* held shared by every writer, for its whole session */
 #define LOCK_TEMP    (LOCK_TURN + 2)      /* held while the file has a temporary name */
 
-/* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) or releases it (F_UNLCK). Waits; a caught
- * signal ends the wait only if `give_up`. False: errno is set. */
-bool lock_wait(int fd, short type, off_t byte, bool give_up);
-
-/* The same without waiting: EAGAIN or EACCES if another process holds it. */
+/* Takes a lock (F_RDLCK: shared, F_WRLCK: exclusive) without waiting. False: errno is set, to
+ * EAGAIN or EACCES if another process holds it. */
 bool lock_try(int fd, short type, off_t byte);
+void lock_release(int fd, off_t byte); /* whether or not it is held */
 
-/* Does another process hold the session byte? False: this cannot be determined. */
-bool lock_others(int fd, bool *others);
-
-/* Is any process in a session with this file? Needs no write permission. */
+/* Is any process in a session with this file, so that it may be writing? Needs no write permission.
+ * False also if this cannot be determined. */
 bool lock_alive(int fd);
 
-/* Does any process hold one of the two bytes, so that it may be writing? A rotation holds only the
- * turn byte. Needs no write permission. */
-bool lock_held(int fd);
-
 /* Locks the turn byte of an open file: exclusively, or shared if fd is read-only, as it may be in a
- * process that is about to rename another file over it. Waits until a signal is caught. After five
- * seconds calls lock_slow, unless NULL, once, in another thread. */
-bool lock_turn(int fd, const char *name);
+ * process that is about to rename another file over it. Waits; with `give_up`, until a signal is
+ * caught. After five seconds calls lock_slow, unless NULL, once, in another thread. */
+bool lock_turn(int fd, const char *name, bool give_up);
 extern void (*lock_slow)(const char *name);
 
 #endif

@@ -150,7 +150,7 @@ static bool old_is_current(const struct newfile *nf, bool *current, struct err *
 static bool lock_old(struct newfile *nf, struct err *err)
 {
     for (;;) {
-        if (nf->old_fd >= 0 && !lock_turn(nf->old_fd, nf->path))
+        if (nf->old_fd >= 0 && !lock_turn(nf->old_fd, nf->path, true))
             return fail_errno(err, "cannot lock '%s'", nf->path);
         bool current = false;
         if (!old_is_current(nf, &current, err))

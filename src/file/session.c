@@ -37,14 +37,6 @@ enum {
     PAGE_USED = 36,
 };
 
-/* Locks the session byte exclusively if nobody else holds it; *alone tells whether. */
-static bool try_alone(const struct filter *f, bool *alone, struct err *err)
-{
-    *alone = lock_try(f->fd, F_WRLCK, LOCK_SESSION);
-    return *alone || errno == EAGAIN || errno == EACCES ||
-           fail_errno(err, "cannot lock '%s'", f->path);
-}
-
 /* Header and session page. */
 
 static uint8_t *page_of(const struct filter *f)
@@ -77,7 +69,6 @@ static bool sync_file(struct session *s, struct err *err)
 {
     if (disk_sync(s->filter->fd, s->filter->map, s->filter->map_len, s->filter->path, err))
         return true;
-    s->broken = true;
     if (s->filter->header.state == STATE_WRITING)
         page_of(s->filter)[PAGE_SYNC_FAILED] = 1;
     return false;
@@ -125,19 +116,12 @@ static bool publish(struct session *s, struct header next, bool sync, struct err
     return true;
 }
 
-static bool publish_state(struct session *s, enum file_state state, struct err *err)
-{
-    struct header next = s->filter->header;
-    next.state = state;
-    return publish(s, next, true, err);
-}
-
 bool session_change(struct session *s, const struct header *h, struct err *err)
 {
     const struct filter *f = s->filter;
     struct header next = *h;
     next.state = f->header.state;
-    next.counters = next.state == STATE_CLEAN ? s->counters : f->header.counters;
+    next.counters = f->header.counters;
     if (filter_in_memory(f)) {
         s->filter->header = next;
         return true;
@@ -153,20 +137,21 @@ static void page_barrier(void)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void mark_in_turn(struct session *s, bool on)
+static void mark_in_turn(const struct filter *f, bool on)
 {
-    uint8_t *turn = page_of(s->filter) + PAGE_TURN;
+    uint8_t *turn = page_of(f) + PAGE_TURN;
     page_barrier();
     put_le32(turn, (get_le32(turn) | 1) + (on ? 0 : 1));
     page_barrier();
-    s->in_turn = on;
 }
 
-static void store_counters(const struct filter *f, const struct counters *c)
+static void store_counters(struct session *s)
 {
-    uint8_t *p = page_of(f);
-    put_le64(p + PAGE_RECORDS, c->records);
-    put_le64(p + PAGE_KEYS_ADDED, c->keys_added);
+    uint8_t *p = page_of(s->filter);
+    put_le64(p + PAGE_RECORDS, s->counters.records);
+    put_le64(p + PAGE_KEYS_ADDED, s->counters.keys_added);
+    s->records = s->counters.records;
+    mark_in_turn(s->filter, false);
 }
 
 /* Loads the counters. In the turn of a writer that was killed they are not complete: then they are
@@ -180,7 +165,7 @@ static void find_counters(struct session *s)
     c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
     if (is_in_turn(f)) {
         chain_recount(filter_layers(f), parallel_cpus(), c);
-        s->found_dead |= !s->in_turn;
+        s->found_dead = true;
     }
 }
 
@@ -193,15 +178,6 @@ static bool is_unbroken(const struct session *s, struct err *err)
     bool has_grown = get_le64(p + PAGE_RECORDS) - s->records <= INT64_MAX;
     return (get_le64(p + PAGE_STAMP) == s->stamp && has_grown) ||
            fail(err, "'%s' was overwritten while it was in use", s->filter->path);
-}
-
-static void fill_page(struct session *s, uint64_t stamp)
-{
-    uint8_t *p = page_of(s->filter);
-    store_counters(s->filter, &s->counters);
-    s->records = s->counters.records;
-    put_le64(p + PAGE_STAMP, stamp);
-    mark_in_turn(s, false);
 }
 
 /* ---- Ending a session. */
@@ -289,18 +265,6 @@ static bool recover(struct session *s, struct err *err)
     return close_file(s, sound ? STATE_CLEAN : STATE_DIRTY, true, err);
 }
 
-/* Called with the turn lock held: ends the session of writers that are all dead. *others: some are
- * alive. */
-static bool recover_if_left(struct session *s, bool *others, struct err *err)
-{
-    const struct filter *f = s->filter;
-    if (!lock_others(f->fd, others))
-        return fail_errno(err, "cannot lock '%s'", f->path);
-    if (*others && f->header.state == STATE_CLEAN)
-        return fail(err, "'%s' is damaged: its header was lost while keys were added", f->path);
-    return *others || f->header.state != STATE_WRITING || recover(s, err);
-}
-
 bool session_is_dirty(const struct filter *f)
 {
     return f->header.state == STATE_DIRTY ||
@@ -316,10 +280,11 @@ static bool check_not_dirty(const struct filter *f, struct err *err)
                 f->path);
 }
 
-/* Called with the turn lock held: begins a session in a clean file. */
+/* Begins a session in a clean file. */
 static bool start(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
+    struct header next = f->header;
     uint64_t stamp;
     s->counters = f->header.counters;
     if (!port_random(&stamp, sizeof stamp))
@@ -327,99 +292,69 @@ static bool start(struct session *s, struct err *err)
     /* Nothing checks the marks and the session page of a clean file: they may be damaged. */
     clear_marks(f);
     memset(page_of(f), 0, FORMAT_PAGE);
-    if (!publish_state(s, STATE_WRITING, err))
+    next.state = STATE_WRITING;
+    if (!publish(s, next, true, err))
         return false;
-    fill_page(s, stamp | 1);
+    put_le64(page_of(f) + PAGE_STAMP, stamp | 1);
+    store_counters(s);
     return true;
 }
 
-/* Called with the turn lock held: prepares the file for changes of bits. */
+/* Locks the session byte exclusively if nobody else holds it; *alone tells whether. */
+static bool try_alone(const struct filter *f, bool *alone, struct err *err)
+{
+    *alone = lock_try(f->fd, F_WRLCK, LOCK_SESSION);
+    return *alone || errno == EAGAIN || errno == EACCES ||
+           fail_errno(err, "cannot lock '%s'", f->path);
+}
+
+/* Called with the turn lock held: prepares the file for changes of bits. The session byte is held
+ * from before the mark is set until it is removed: filter_health relies on that. */
 static bool enter(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
-    bool others;
-    /* Held from before the mark is set until it is removed: filter_health relies on that. */
-    if (!lock_try(f->fd, F_RDLCK, LOCK_SESSION))
-        return fail_errno(err, "cannot lock '%s'", f->path);
-    if (!filter_reload(f, err) || !recover_if_left(s, &others, err) || !check_not_dirty(f, err))
+    bool alone;
+    if (!try_alone(f, &alone, err) || !filter_reload(f, err))
         return false;
-    if (others)
+    if (!alone && f->header.state == STATE_CLEAN)
+        return fail(err, "'%s' is damaged: its header was lost while keys were added", f->path);
+    if ((alone && f->header.state == STATE_WRITING && !recover(s, err)) || !check_not_dirty(f, err))
+        return false;
+    if (!alone)
         find_counters(s);
     else if (!start(s, err))
         return false;
+    if (!lock_try(f->fd, F_RDLCK, LOCK_SESSION))
+        return fail_errno(err, "cannot lock '%s'", f->path);
     s->entered = true;
     s->stamp = get_le64(page_of(f) + PAGE_STAMP);
     return true;
 }
 
-/* The file that has the name now. */
-enum named { NAMED_THIS, NAMED_OTHER, NAMED_NONE };
-
-static bool look_at_name(const struct filter *f, enum named *which, struct err *err)
+/* Called with the turn lock held, in a session: takes up what others have done. */
+static bool catch_up(struct session *s, struct err *err)
 {
-    struct stat held, named;
-    *which = NAMED_NONE;
+    if (!filter_refresh(s->filter, err) || !is_unbroken(s, err))
+        return false;
+    find_counters(s);
+    return true;
+}
+
+/* Does the path still name the file, or nothing, as after it was moved? */
+static bool is_named(const struct filter *f, bool *named, struct err *err)
+{
+    struct stat held, now;
     if (fstat(f->fd, &held) != 0)
         return fail_errno(err, "cannot look at '%s'", f->path);
-    if (stat(f->path, &named) == 0)
-        *which =
-            held.st_dev == named.st_dev && held.st_ino == named.st_ino ? NAMED_THIS : NAMED_OTHER;
+    *named = true;
+    if (stat(f->path, &now) == 0)
+        *named = held.st_dev == now.st_dev && held.st_ino == now.st_ino;
     else if (errno != ENOENT)
         return fail_errno(err, "cannot continue with '%s'", f->path);
     else if (held.st_nlink == 0)
         return fail(err, "'%s' was removed while keys were added", f->path);
     return true;
 }
-
-/* ---- Leaving. */
-
-static bool relock(struct session *s, struct err *err)
-{
-    if (!lock_wait(s->filter->fd, F_WRLCK, LOCK_TURN, false))
-        return fail_errno(err, "cannot lock '%s'", s->filter->path);
-    s->locked = true;
-    return true;
-}
-
-static void unlock(struct session *s)
-{
-    while (!lock_try(s->filter->fd, F_UNLCK, LOCK_TURN))
-        if (errno != EINTR) {
-            s->stuck = errno;
-            break;
-        }
-    s->locked = false;
-}
-
-/* Must this writer end the session? If so, it now holds the session byte exclusively. */
-static bool is_last(struct session *s, bool *last, struct err *err)
-{
-    struct filter *f = s->filter;
-    *last = false;
-    if (!filter_reload(f, err) || !is_unbroken(s, err))
-        return false;
-    find_counters(s);
-    return try_alone(f, last, err);
-}
-
-/* Releases the turn lock during a sync. The session byte stays held, shared, until the sync ends:
- * a file whose sync has failed must not be made clean. */
-static bool sync_aside(struct session *s, struct err *err)
-{
-    struct err why;
-    lock_try(s->filter->fd, F_RDLCK, LOCK_SESSION);
-    unlock(s);
-    bool synced = session_sync(s, err);
-    if (relock(s, &why))
-        return synced;
-    if (synced)
-        *err = why;
-    return false;
-}
-
-/* More touched pages than this (4 MiB) are synced with the turn lock released. The rest is synced
- * under the lock, so that nobody waits long. */
-enum { SYNC_ASIDE = 1024 };
 
 static bool not_synced(const struct session *s, struct err *err)
 {
@@ -441,31 +376,6 @@ static bool end_session(struct session *s, bool sync, struct err *err)
     return not_synced(s, err);
 }
 
-/* Called with the turn lock held; releases it. */
-static bool leave(struct session *s, bool sync, struct err *err)
-{
-    struct err damage, why;
-    bool last, synced = !s->broken || not_synced(s, &why);
-    bool ok = is_last(s, &last, err);
-    bool sound = !ok || filter_check_used(s->filter, &damage);
-    if (ok && synced && (last ? s->n_touched > SYNC_ASIDE : sync)) {
-        synced = sync_aside(s, &why);
-        if (!s->locked)
-            *err = why;
-        ok = s->locked && is_last(s, &last, err);
-    }
-    if (ok && last)
-        ok = end_session(s, sync, err);
-    if (ok && (!synced || !sound)) {
-        *err = sound ? why : damage;
-        ok = false;
-    }
-    lock_try(s->filter->fd, F_UNLCK, LOCK_SESSION);
-    s->entered = false;
-    unlock(s);
-    return ok;
-}
-
 /* Another file has the name. A writer that has relied on the old one goes on only with a file that
  * was made from all its keys. */
 static bool check_successor(const struct session *s, const struct header *now, struct err *err)
@@ -483,14 +393,14 @@ static bool check_successor(const struct session *s, const struct header *now, s
                 what.text);
 }
 
-/* Continues with the file that has the name now. Leaves the old file properly first: it may still
- * have another name. */
+/* Continues with the file that has the name now. If the old one still has another name, its next
+ * writer ends the session there, as after a kill. */
 static bool move_on(struct session *s, struct err *err)
 {
     struct filter now;
     if (!filter_open(&now, s->filter->path, FILTER_WRITE, err))
         return false;
-    if (!check_successor(s, &now.header, err) || (s->entered && !leave(s, true, err))) {
+    if (!check_successor(s, &now.header, err)) {
         filter_close(&now);
         return false;
     }
@@ -500,41 +410,31 @@ static bool move_on(struct session *s, struct err *err)
     return true;
 }
 
-static bool lock_current(struct session *s, struct err *err)
+static void unlock(const struct session *s)
 {
-    for (;;) {
-        enum named which;
-        if (!lock_turn(s->filter->fd, s->filter->path))
-            return sig_caught() ? fail(err, "interrupted while waiting for '%s'", s->filter->path)
-                                : fail_errno(err, "cannot lock '%s'", s->filter->path);
-        s->locked = true;
-        if (!look_at_name(s->filter, &which, err))
-            return false;
-        if (which == NAMED_THIS)
-            return true;
-        if (which == NAMED_NONE)
-            return fail(err, "cannot continue with '%s': it has lost its name", s->filter->path);
-        if (!move_on(s, err))
-            return false;
-    }
+    lock_release(s->filter->fd, LOCK_TURN);
 }
 
 /* Releases the locks of a failed step. */
-static bool give_up(struct session *s)
+static bool give_up(const struct session *s)
 {
     if (!s->entered)
-        lock_try(s->filter->fd, F_UNLCK, LOCK_SESSION);
-    if (s->locked)
-        unlock(s);
+        lock_release(s->filter->fd, LOCK_SESSION);
+    unlock(s);
     return false;
 }
 
-/* A writer that died in its turn has not renewed checksums. */
-static void begin_turn(struct session *s)
+static bool lock_current(struct session *s, struct err *err)
 {
-    if (is_in_turn(s->filter))
-        page_of(s->filter)[PAGE_STALE] = 1;
-    mark_in_turn(s, true);
+    for (bool named = false; !named;) {
+        if (!lock_turn(s->filter->fd, s->filter->path, true))
+            return sig_caught() ? fail(err, "interrupted while waiting for '%s'", s->filter->path)
+                                : fail_errno(err, "cannot lock '%s'", s->filter->path);
+        if (!is_named(s->filter, &named, err) || (!named && !move_on(s, err)))
+            return give_up(s);
+    }
+    return (s->entered ? catch_up(s, err) && check_not_dirty(s->filter, err) : enter(s, err)) ||
+           give_up(s);
 }
 
 bool session_begin(struct session *s, struct filter *f, struct err *err)
@@ -542,8 +442,8 @@ bool session_begin(struct session *s, struct filter *f, struct err *err)
     *s = (struct session){.filter = f, .counters = f->header.counters};
     if (filter_in_memory(f))
         return true;
-    if (!lock_current(s, err) || !enter(s, err))
-        return give_up(s);
+    if (!lock_current(s, err))
+        return false;
     unlock(s);
     return true;
 }
@@ -554,89 +454,57 @@ bool session_lock(struct session *s, struct err *err)
     if (filter_in_memory(f))
         return true;
     if (!lock_current(s, err))
-        return give_up(s);
-    if (!s->entered) {
-        if (!enter(s, err))
-            return give_up(s);
-    } else if (!filter_refresh(f, err) || !is_unbroken(s, err) || !check_not_dirty(f, err)) {
-        return give_up(s);
-    } else {
-        find_counters(s);
-    }
+        return false;
     filter_distrust(f);
     s->acted = true;
-    begin_turn(s);
+    if (is_in_turn(f)) /* a writer that died there has not renewed checksums */
+        page_of(f)[PAGE_STALE] = 1;
+    mark_in_turn(f, true);
     return true;
-}
-
-bool session_hold(struct session *s, struct filter *f, struct err *err)
-{
-    bool others;
-    *s = (struct session){.filter = f};
-    if (!lock_current(s, err) || !filter_reload(s->filter, err) ||
-        !recover_if_left(s, &others, err))
-        return give_up(s);
-    s->counters = s->filter->header.counters;
-    if (others) {
-        find_counters(s);
-        begin_turn(s);
-    }
-    return true;
-}
-
-void session_release(struct session *s)
-{
-    if (s->in_turn)
-        session_unlock(s);
-    else
-        unlock(s);
 }
 
 /* Touches pages of a layer; `first` counts those that no writer had touched before. */
 struct touch {
     struct session *s;
     unsigned layer;
-    bool many; /* checksums are not renewed at the end of the turn */
     uint8_t *touched;
     uint64_t first;
     struct err *err;
 };
 
-/* The checksum of an untouched page must match now, not only when it was last looked at. */
-static bool touch_first(struct touch *t, uint64_t page)
+/* Are checksums not renewed at the end of this turn? */
+static bool changes_many(const struct session *s)
 {
-    uint8_t bit = (uint8_t)(1u << page % 8);
-    if (!filter_check_page(t->s->filter, t->layer, page, t->err))
-        return false;
-    t->first += !(__atomic_fetch_or(t->touched + page / 8, bit, __ATOMIC_RELAXED) & bit);
-    return true;
+    return s->n_changed > SESSION_FEW;
 }
 
-/* Notes that this turn changes the page. If it does so for the first time, the checksum must match,
- * also of a marked page. */
-static bool note_change(struct session *s, unsigned layer, uint64_t page, struct err *err)
+static bool is_noted(const struct session *s, unsigned layer, uint64_t page)
 {
-    if (s->n_changed > SESSION_FEW)
-        return true;
     for (unsigned i = 0; i < s->n_changed; i++)
         if (s->changed[i].layer == layer && s->changed[i].page == page)
             return true;
-    if (!filter_check_fresh(s->filter, layer, page, err))
-        return false;
-    if (s->n_changed < SESSION_FEW)
-        s->changed[s->n_changed] = (struct session_page){layer, page};
-    s->n_changed++;
-    return true;
+    return false;
 }
 
+/* Notes that this turn changes the page. Before its first change, the checksum must match, not only
+ * when it was last looked at; also that of a marked page, if it is up to date. */
 static bool touch(void *ctx, uint64_t page)
 {
     struct touch *t = ctx;
     struct session *s = t->s;
-    if (!t->many && !note_change(s, t->layer, page, t->err))
+    uint8_t *marks = t->touched + page / 8, bit = (uint8_t)(1u << page % 8);
+    bool marked = __atomic_load_n(marks, __ATOMIC_RELAXED) & bit;
+    if (changes_many(s) ? marked : is_noted(s, t->layer, page))
+        return true;
+    if (!filter_check_page(s->filter, t->layer, page, t->err))
         return false;
-    return (__atomic_load_n(t->touched + page / 8, __ATOMIC_RELAXED) >> page % 8 & 1) ||
-           touch_first(t, page);
+    if (s->n_changed < SESSION_FEW)
+        s->changed[s->n_changed] = (struct session_page){t->layer, page};
+    s->n_changed += !changes_many(s);
+    if (!marked)
+        __atomic_fetch_or(marks, bit, __ATOMIC_RELAXED);
+    t->first += !marked;
+    return true;
 }
 
 /* Scanning this many bytes of the bitmap takes less time than finding and looking up the page of
@@ -664,15 +532,12 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
     const struct layer *l = &s->filter->header.layers[layer];
     if (filter_in_memory(s->filter))
         return true;
-    struct touch t = {.s = s,
-                      .layer = layer,
-                      .many = s->n_changed > SESSION_FEW || is_stale(s->filter),
-                      .touched = s->filter->map + l->touched_off,
-                      .err = err};
+    struct touch t = {
+        .s = s, .layer = layer, .touched = s->filter->map + l->touched_off, .err = err};
     bool is_short = layer_pages(l) / 8 <= n * BYTES_A_KEY;
-    if (t.many)
+    if (is_stale(s->filter))
         s->n_changed = SESSION_FEW + 1;
-    bool ok = (t.many && is_short && all_touched(l, t.touched)) ||
+    bool ok = (changes_many(s) && is_short && all_touched(l, t.touched)) ||
               layer_each_page(l, s->filter->data[layer], keys, n, touch, &t);
     s->n_touched += t.first;
     /* A reader that sees a changed bit must also see the page marked (filter.c: is_touched). */
@@ -684,7 +549,7 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
  * check them while the writer waits for input. To do so after many keys would double the time. */
 static void renew_changed(struct session *s)
 {
-    if (s->n_changed > SESSION_FEW)
+    if (changes_many(s))
         page_of(s->filter)[PAGE_STALE] = 1;
     else if (!is_stale(s->filter))
         for (unsigned i = 0; i < s->n_changed; i++)
@@ -697,46 +562,61 @@ void session_unlock(struct session *s)
     if (filter_in_memory(s->filter))
         return;
     renew_changed(s);
-    store_counters(s->filter, &s->counters);
-    s->records = s->counters.records;
-    mark_in_turn(s, false);
+    store_counters(s);
     unlock(s);
 }
 
 bool session_sync(struct session *s, struct err *err)
 {
-    return s->broken ? not_synced(s, err) : sync_file(s, err);
+    return sync_has_failed(s->filter) ? not_synced(s, err) : sync_file(s, err);
 }
 
 /* Are the keys in the file that has the name? If none has, they are in the one that had it. */
 static bool check_name(const struct session *s, struct err *err)
 {
-    enum named which;
+    bool named;
     struct header now;
-    return look_at_name(s->filter, &which, err) &&
-           (which != NAMED_OTHER ||
+    return is_named(s->filter, &named, err) &&
+           (named ||
             (filter_read_header(s->filter->path, &now, err) && check_successor(s, &now, err)));
 }
 
+/* Called with the turn lock held. `synced`: this writer's keys are on disk already. */
+static bool leave(struct session *s, bool sync, bool synced, struct err *err)
+{
+    struct err damage;
+    bool alone;
+    /* A truncated file is found by reading it; to look at its mapping would end the process. */
+    if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
+        return false;
+    bool sound = filter_check_used(s->filter, &damage);
+    if (!(alone ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))
+        return false;
+    return sound || fail(err, "%s", damage.text);
+}
+
+/* With more touched pages than this (4 MiB), even the last writer syncs them before it takes the
+ * turn lock, so that nobody waits for it long. */
+enum { SYNC_ASIDE = 1024 };
+
 bool session_end(struct session *s, bool sync, struct err *err)
 {
+    const struct filter *f = s->filter;
     struct err why;
-    if (filter_in_memory(s->filter)) {
+    if (filter_in_memory(f)) {
         s->filter->header.counters = s->counters;
         return true;
     }
-    /* An incomplete turn leaves PAGE_TURN odd: its keys will be counted by the bits. */
-    if (s->locked)
-        unlock(s);
     if (!s->entered)
         return true;
-    if (!relock(s, err))
-        return false;
-    bool named = !s->acted || check_name(s, &why);
-    if (!leave(s, sync, err))
-        return false;
-    errno = s->stuck;
-    if (s->stuck != 0)
-        return fail_errno(err, "cannot unlock '%s'", s->filter->path);
-    return named || fail(err, "%s", why.text);
+    bool aside = lock_alive(f->fd) ? sync : s->n_touched > SYNC_ASIDE;
+    bool good = !aside || session_sync(s, &why);
+    if (!lock_turn(f->fd, f->path, false))
+        return fail_errno(err, "cannot lock '%s'", f->path);
+    good = good && (!s->acted || check_name(s, &why));
+    bool ok = leave(s, sync, aside, err);
+    lock_release(f->fd, LOCK_SESSION);
+    s->entered = false;
+    unlock(s);
+    return ok && (good || fail(err, "%s", why.text));
 }

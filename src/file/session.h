@@ -72,13 +72,9 @@ struct session {
     struct counters counters; /* live, shared: read under the lock */
     bool found_dead;          /* another writer ended without leaving: it was killed, or the machine
                                  crashed */
-    bool locked;
     /* The rest is private to session.c. */
     bool entered;            /* this writer holds the session byte; the file is marked */
     bool acted;              /* session_lock has succeeded */
-    bool in_turn;            /* this writer has marked the session page so */
-    int stuck;               /* why an unlock has failed; the lock goes when the file is closed */
-    bool broken;             /* a sync has failed; the kernel reports that only once */
     uint64_t stamp, records; /* of the session page, as this writer last saw it */
     uint64_t epoch_on_disk;  /* of the last header that this process has synced; 0: none */
     uint64_t n_touched;      /* pages that this process was the first to touch */
@@ -107,11 +103,6 @@ void session_unlock(struct session *s);
  * State and counters are taken from the session. The layers must already be in the file, and the
  * filter prepared (filter_prepare). */
 bool session_change(struct session *s, const struct header *h, struct err *err);
-
-/* Takes the turn lock without becoming a writer, to change layers only. Header, counters and a
- * replaced file are handled as by session_lock. The file may be dirty. */
-bool session_hold(struct session *s, struct filter *f, struct err *err);
-void session_release(struct session *s);
 
 /* Syncs this writer's keys to disk; the session continues. After one failure it always fails. */
 bool session_sync(struct session *s, struct err *err);

@@ -131,30 +131,38 @@ bool advance(struct session *s, unsigned threads, struct err *err)
            session_change(s, &h, err);
 }
 
-static bool rotate_held(struct session *s, unsigned threads, double *emptied, struct err *err)
+static bool rotate_once(struct session *s, unsigned threads, double *emptied, struct err *err)
 {
-    const struct filter *f = s->filter;
+    if (!session_lock(s, err))
+        return false;
+    bool ok = advance_finish(s, err);
+    *emptied = (double)chain_oldest_keys(&s->filter->header, &s->counters);
+    ok = ok && advance(s, threads, err);
+    session_unlock(s);
+    return ok;
+}
+
+static bool rotate_file(struct filter *f, unsigned threads, double *emptied, struct err *err)
+{
+    struct session s;
+    struct err why;
     if (!format_forgets(&f->header))
         return fail(err,
                     "'%s' has no generations, so it cannot be rotated; 'seen create "
                     "--generations' makes filters that can be",
                     f->path);
-    bool ok = advance_finish(s, err);
-    *emptied = (double)chain_oldest_keys(&f->header, &s->counters);
-    return ok && advance(s, threads, err);
+    if (!session_begin(&s, f, err))
+        return false;
+    bool ok = rotate_once(&s, threads, emptied, err);
+    return session_end(&s, true, ok ? err : &why) && ok;
 }
 
 bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err)
 {
     struct filter f;
-    struct session s;
     if (!filter_open(&f, path, FILTER_WRITE, err))
         return false;
-    bool ok = session_hold(&s, &f, err);
-    if (ok) {
-        ok = rotate_held(&s, threads, emptied, err);
-        session_release(&s);
-    }
+    bool ok = rotate_file(&f, threads, emptied, err);
     filter_close(&f);
     return ok;
 }

@@ -2,9 +2,9 @@
  * Gives a filter its next layer, with the session's lock held, and rotates rings. chain.h decides
  * which layer comes next.
  *
- *     if (!session_hold(&s, &filter, &err)) ...            // or session_lock
+ *     if (!session_lock(&s, &err)) ...
  *     advance_finish(&s, &err) && advance(&s, threads, &err);
- *     session_release(&s);
+ *     session_unlock(&s);
  */
 #ifndef WRITE_ADVANCE_H
 #define WRITE_ADVANCE_H

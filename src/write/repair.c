@@ -45,28 +45,34 @@ static bool replace(const struct repair *r, struct err *err)
     return ok;
 }
 
-static bool repair_held(struct repair *r, struct session *s, struct err *err)
+/* The next writer of a file ends a session whose writers are dead, and writes both slots. */
+static bool write_in_place(struct repair *r, struct filter *f, struct err *err)
 {
-    struct filter *f = s->filter;
-    uint64_t unchecked, bad = filter_check_pages(f, r->threads, &unchecked, NULL, NULL);
-    r->was_left = s->found_dead;
+    struct session s;
+    bool damaged = f->slot_damaged;
+    if (f->header.state == STATE_CLEAN && !damaged)
+        return true;
+    bool ok = session_begin(&s, f, err) && session_end(&s, true, err);
+    r->was_left = s.found_dead;
     r->was_dirty = f->header.state == STATE_DIRTY;
-    r->differing = bad;
-    if (r->was_dirty)
-        return true; /* it is replaced when its lock is released */
-    if (bad > 0)
-        return fail(err,
-                    "'%s' is damaged in %" PRIu64 " page%s, which cannot be restored: make it "
-                    "again",
-                    f->path, bad, num_plural(bad));
-    r->slot_was_damaged = f->slot_damaged;
-    return !f->slot_damaged || session_change(s, &f->header, err);
+    r->slot_was_damaged = damaged && f->header.state == STATE_CLEAN;
+    return ok || r->was_dirty;
+}
+
+static bool check_pages(struct repair *r, const struct filter *f, struct err *err)
+{
+    uint64_t unchecked;
+    r->differing = filter_check_pages(f, r->threads, &unchecked, NULL, NULL);
+    return r->differing == 0 || r->was_dirty ||
+           fail(err,
+                "'%s' is damaged in %" PRIu64 " page%s, which cannot be restored: make it "
+                "again",
+                f->path, r->differing, num_plural(r->differing));
 }
 
 bool repair_file(struct repair *r, struct err *err)
 {
     struct filter f;
-    struct session s;
     struct header h;
     if (!filter_read_header(r->path, &h, err))
         return false;
@@ -74,11 +80,7 @@ bool repair_file(struct repair *r, struct err *err)
         return true;
     if (!filter_open(&f, r->path, FILTER_WRITE, err))
         return false;
-    bool ok = session_hold(&s, &f, err);
-    if (ok) {
-        ok = repair_held(r, &s, err);
-        session_release(&s);
-    }
+    bool ok = write_in_place(r, &f, err) && check_pages(r, &f, err);
     filter_close(&f);
     return ok && (!r->was_dirty || replace(r, err));
 }

@@ -151,7 +151,7 @@ end()
     [ "$(state f.seen)" = dirty ]
 }
 
-@test "a rotation whose sync fails is taken up by the next writer" {
+@test "a rotation whose sync fails leaves the file as it was, or dirty" {
     need_preload
     for ((nth = 1; nth < 20; nth++)); do
         rm -f r.seen
@@ -161,12 +161,17 @@ end()
         [ "$status" != 0 ] || break
         [ "$status" = 2 ]
         one_line "seen: cannot sync 'r.seen': Input/output error"
+        # The first sync is of the header that was there, the last of the mark that all is done.
+        if ((nth > 1 && nth < 9)); then
+            refuses "seen: 'r.seen' is dirty since a crash of the machine or a failed sync: 'seen verify --repair' makes a sound file of it" \
+                seen add r.seen <(seq 501 900)
+            seen verify --repair r.seen
+        fi
         seen add r.seen <(seq 501 900)
         [ "$(seen query -c r.seen <(seq 900))" = 900 ]
         seen verify r.seen
     done
-    # Header, two headers, the empty layer, two headers.
-    [ "$nth" = 7 ]
+    [ "$nth" = 10 ]
 }
 
 @test "a rotation whose sync fails beside a writer leaves a dirty file" {

@@ -78,8 +78,6 @@ class Process:
     def forget(self):
         """As it opens the file."""
         self.header = self.n = self.file = None
-        self.broken = False     # a sync has failed
-        self.in_turn = False    # the turn is its own
         self.epoch_on_disk = 0  # of the last header that it has synced
         self.checked = False    # the page was found sound
         self.times = None       # of the file, when the header was read
@@ -92,8 +90,7 @@ class Process:
         return step not in self.without
 
     def __repr__(self):
-        return repr((self.header, self.n, self.file, self.broken, self.in_turn, self.epoch_on_disk,
-                     self.checked, self.times, self.settled))
+        return repr((self.header, self.n, self.file, self.epoch_on_disk, self.checked, self.times, self.settled))
 
 
 STEPS = {}  # all names, in the order in which they come, with the sets of processes that do the step
@@ -127,7 +124,6 @@ def reload_header(p):
 
 def sync(p):
     if not (yield "sync", p.does("note that a sync has failed")):
-        p.broken = True
         raise Failed
 
 
@@ -266,7 +262,6 @@ def begin_turn(p):
         yield "note", {"stale": True}
     if p.does("mark the turn"):
         yield "note", {"turn": page.turn | 1}
-        p.in_turn = True
 
 
 def end_turn(p, renewed, many):
@@ -280,7 +275,6 @@ def end_turn(p, renewed, many):
     if p.does("store the counters"):
         yield "note", {"n": p.n}
     yield "note", {"turn": (page.turn | 1) + 1}
-    p.in_turn = False
     yield "unlock",
 
 
@@ -382,26 +376,29 @@ def end_session(p, synced):
 
 
 def leave(p, synced):
-    if p.does("lock the file to end"):
-        yield from lock(p)
-    ok = False
-    try:
-        last = yield from is_last(p)
-        sound = yield from check_used(p)
-        if not p.broken and synced and not last and p.does("sync although others go on"):
+    ok = aside = syncs = False
+    if synced and p.does("sync although others go on"):
+        syncs = True
+        if (yield "others",):
             # They need not wait for it. The session byte is held until it is done.
-            yield "unlock",
-            try:
+            aside = True
+    try:
+        try:
+            if aside:
                 yield from sync(p)
-            except Failed:
-                pass
-            yield "lock",
-            last = yield from is_last(p)
+            ok = True
+        except Failed:
+            pass
+        if p.does("lock the file to end"):
+            yield from lock(p)
+        last = yield from is_last(p)
+        ok = (yield from check_used(p)) and ok
         if last:
             yield from end_session(p, synced)
-        ok = sound and not p.broken
+        elif syncs and not aside:
+            yield from sync(p)
     except Failed:
-        pass
+        ok = False
     yield "leave",
     return ok
 
@@ -425,21 +422,22 @@ def writer(without, key, synced=True, syncs=False, many=False, older=False, turn
 
 
 def repair(without):
-    """verify --repair. Writers may be at work; they wait."""
-    p = Process(without)
-    yield from lock(p)
-    try:
+    """verify --repair, as a writer without keys if there is something to do. Other writers may be at work."""
+    p, ok = Process(without), False
+    a = yield "read", A
+    b = yield "read", B
+    p.header = newest(a, b)
+    if p.header.state != CLEAN or TORN in (a, b):
+        try:
+            yield from begin(p)
+            ok = yield from leave(p, True)
+        except Failed:
+            yield "leave",
+    if p.header.state == DIRTY:
+        yield from lock(p)
         yield from reload_header(p)
-        others = yield from recover_if_left(p)
-        a = yield "read", A
-        b = yield "read", B
-        p.n = p.header.n
-        if others:
-            yield from load_counters(p)
-            yield from begin_turn(p)
-        keys = yield "read", DATA
-        page = yield from session_page(p)
-        if p.header.state == DIRTY:
+        if p.header.state == DIRTY:  # else another process has repaired it
+            keys = yield "read", DATA
             if p.does("make a new file to repair a dirty one"):
                 yield "replace", Header(1, CLEAN, len(keys)), keys
             else:
@@ -447,18 +445,8 @@ def repair(without):
                 yield from publish(p, CLEAN, len(keys))
                 yield from publish(p, CLEAN, len(keys))
             yield "repaired",
-            return
-        excused = (yield "read", TOUCHED) and (page.turn % 2 or page.stale)
-        if keys != (yield "read", SUMS) and not excused:
-            yield "damage",
-        elif TORN in (a, b):
-            yield from publish(p, p.header.state, p.header.n)
-            yield from publish(p, p.header.state, p.header.n)
-            yield "repaired",
-        if others:
-            yield from end_turn(p, False, False)
-    except Failed:
-        pass
+    elif ok and p.header.state == CLEAN:  # it was the last
+        yield "repaired",
 
 
 # ---- Readers
@@ -673,7 +661,7 @@ class Model:
             if kind == "rely":
                 result += (s.times, parts[DATA].now)
             elif kind == "open":
-                result = (header, s.times, header.state != CLEAN or (not s.session and s.lock is None))
+                result = (header, s.times, header.state != CLEAN or not s.session)
         elif kind == "write":
             parts[op[1]] = parts[op[1]].write(op[2], op[1] in (A, B))
         elif kind == "note":

@@ -282,10 +282,13 @@ static void change(const char *path, const char *what)
     repair_file(&r, &err);
     no_worse(path, before, what, err.text);
     if (filter_open(&f, path, FILTER_WRITE, &err) && f.header.policy != POLICY_FIXED &&
-        session_hold(&session, &f, &err)) {
-        if (!advance_finish(&session, &err) || !advance(&session, 1, &err))
-            rings = false;
-        session_release(&session);
+        session_begin(&session, &f, &err)) {
+        if (session_lock(&session, &err)) {
+            if (!advance_finish(&session, &err) || !advance(&session, 1, &err))
+                rings = false;
+            session_unlock(&session);
+        }
+        session_end(&session, true, &err);
     }
     filter_close(&f);
     no_worse(path, rings && before > 0 ? 0 : before, what, err.text);

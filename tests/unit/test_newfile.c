@@ -230,7 +230,7 @@ TEST(the_old_file_is_locked_through_the_rename)
     put_file("a", magic, 0600);
     CHECK(stat("a", &before) == 0 && pipe(ready) == 0);
     int fd = open("a", O_RDWR);
-    CHECK(lock_turn(fd, "a"));
+    CHECK(lock_turn(fd, "a", true));
     pid_t child = fork();
     if (child == 0) {
         struct newfile nf;
