@@ -61,6 +61,14 @@ bool kind_check_fpr(const struct kind *kind, double p, struct err *err)
                 kind->name, num_show_fpr(limit, kind->sizing->fpr_max));
 }
 
+bool kind_crowded(unsigned most, struct err *err)
+{
+    return fail(err,
+                "the hashes of more than %u keys are too close together: such keys were chosen to "
+                "do harm; a filter made with --secret takes them",
+                most);
+}
+
 uint32_t layer_page_sum(uint64_t seed, uint64_t page, const void *data, size_t len)
 {
     return (uint32_t)xxh3_bytes(data, len, seed + page);

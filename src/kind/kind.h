@@ -373,6 +373,9 @@ const struct kind *kind_counting(void);
 /* Can the kind have an FPR of p? If not, the error says which kind can. */
 bool kind_check_fpr(const struct kind *kind, double p, struct err *err);
 
+/* Fails: more than `most` keys have hashes that are close together. Random hashes never are. */
+bool kind_crowded(unsigned most, struct err *err);
+
 /* The largest number of keys for which fpr_at is at most fpr, to within 1e-7 of it or 0.01 keys;
  * about 1e18 if there is no limit. */
 double layer_n_at(const struct layer *layer, double fpr);

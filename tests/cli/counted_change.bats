@@ -230,7 +230,7 @@ counts()
         run -2 --separate-stderr seen $command
         [ "$output" = '' ]
         [ "$stderr" = "seen: the hashes of more than 65536 keys are too close together: such keys were \
-chosen to do harm; a set made with --secret takes them" ]
+chosen to do harm; a filter made with --secret takes them" ]
         cmp f.seen before.seen
     done
     quiet seen create --counted -p 0 --hex --secret s.key --new-secret g.seen more

@@ -32,7 +32,7 @@ LAYER = {
 }
 ENTRY = {
     "offset": (0, "Q"), "segments0": (8, "I"), "segments1": (12, "I"), "segments2": (16, "I"),
-    "listed": (20, "I"), "keys": (24, "I"), "seed": (28, "B"), "split": (29, "B"),
+    "listed": (20, "I"), "keys": (24, "I"), "seed": (28, "B"),
     "zeroes": (30, "H"),
 }
 LINE = {"offset": (0, "Q"), "end0": (8, "H"), "end1": (10, "H"), "end15": (38, "H")}

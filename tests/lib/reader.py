@@ -619,9 +619,9 @@ class Ribbon:
     BUMPED_BELOW = (0, 15, 34, 128)
 
     def __init__(self, layer, _immutable):
-        self.s, self.entries, self.r, self.w = layer.geometry
-        self.directory = layer.length - self.ENTRY * self.entries
-        require(self.s <= 40 and self.entries >= 1 << self.s and 1 <= self.r <= 32
+        self.s, entries, self.r, self.w = layer.geometry
+        self.directory = layer.length - self.ENTRY * entries
+        require(self.s <= 40 and entries == 1 << self.s and 1 <= self.r <= 32
                 and self.w < 1 << 32 and (self.w == 0 or self.r < 32)
                 and layer.length % 8 == 0 and self.directory >= 0, "geometry out of range")
 
@@ -631,24 +631,12 @@ class Ribbon:
             x = (x ^ x >> 32) * 0xD6E8FEB86659FD93 & M64
         return x ^ x >> 32
 
-    def find_entry(self, h, read):
-        """The entry that is in charge of hash h, and how many bits of h have led there."""
-        number, depth = h >> 64 - self.s, self.s
-        while True:
-            entry = read(self.directory + self.ENTRY * number, self.ENTRY)
-            require(entry[29] <= 1 and zero(entry[30:]), "a directory entry is wrong")
-            if not entry[29]:
-                return entry, depth
-            child = u64(entry, 0)
-            require(depth < 64 and child >= 1 << self.s and child > number
-                    and child + 1 < self.entries, "a split entry is wrong")
-            number, depth = child + (h >> 63 - depth & 1), depth + 1
-
     lanes = 1
 
     def has(self, lanes, read):
         h = lanes[0]
-        entry, depth = self.find_entry(h, read)
+        entry = read(self.directory + self.ENTRY * (h >> 64 - self.s), self.ENTRY)
+        require(zero(entry[29:]), "a directory entry is wrong")
         thresholds, listed = u64(entry, 0), u32(entry, 20)
         segments = struct.unpack_from("<3I", entry, 8)
         require(max(segments) <= 65536 and thresholds % 8 == 0, "a directory entry is wrong")
@@ -662,7 +650,7 @@ class Ribbon:
                 break
             table = Table(self.r, self.w, count, columns)
             number = t + 8 * entry[28]
-            x = rotl(h, depth)
+            x = rotl(h, self.s)
             if number:
                 x = self.mix(x + number * 0x9E3779B97F4A7C15 & M64)
             start = x * (table.slots - 63) >> 64

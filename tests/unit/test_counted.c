@@ -360,7 +360,7 @@ TEST(the_encoder_refuses_a_crowded_group)
         CHECK_STR(err.text, n == COUNTED_CROWD
                                 ? ""
                                 : "the hashes of more than 65536 keys are too close together: such "
-                                  "keys were chosen to do harm; a set made with --secret takes "
+                                  "keys were chosen to do harm; a filter made with --secret takes "
                                   "them");
         counted_part_free(&part);
     }

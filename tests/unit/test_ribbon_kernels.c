@@ -142,7 +142,7 @@ TEST_EACH_VARIANT(added_equations, ribbon_variants)
 
 /* A layer of random bytes with a directory of entries, of which many are valid and others are not
  * in one way or another. */
-enum { DATA = 1 << 16, PREFIX_BITS = 6, ENTRIES = (1 << PREFIX_BITS) + 2 };
+enum { DATA = 1 << 16, PREFIX_BITS = 6, ENTRIES = 1 << PREFIX_BITS };
 
 static void put_random_entry(uint8_t *to)
 {
@@ -154,8 +154,6 @@ static void put_random_entry(uint8_t *to)
                              .keys = (uint32_t)draw()};
     if (kind % 4 == 0)
         e.seed = (uint8_t)draw();
-    if (kind % 16 == 1)
-        e.split = true;
     if (kind % 16 == 2)
         e.at = draw() >> draw() % 64;
     if (kind % 16 == 3)
@@ -180,7 +178,6 @@ TEST_EACH_VARIANT(probes_and_answers, ribbon_variants)
     unsigned known = 0, unknown = 0, yes = 0;
     for (unsigned round = 0; round < 400; round++) {
         struct ribbon_source s = {.ribbon = {.bits = round % 8 == 0 ? 0 : PREFIX_BITS,
-                                             .entries = ENTRIES,
                                              .columns = 1 + round % 31,
                                              .wide = round % 3 ? (uint32_t)draw() : 0},
                                   .data = data,

@@ -111,7 +111,7 @@ static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err
             continue;
         }
         if (c->n == COUNTED_CROWD)
-            return counted_crowded(err);
+            return kind_crowded(COUNTED_CROWD, err);
         c->value[c->n] = value;
         c->count[c->n++] = count;
     }

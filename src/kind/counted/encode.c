@@ -187,14 +187,6 @@ static bool finish_blocks(struct encoder *e, uint64_t end, struct err *err)
     return true;
 }
 
-bool counted_crowded(struct err *err)
-{
-    return fail(err,
-                "the hashes of more than %d keys are too close together: such keys were chosen to "
-                "do harm; a set made with --secret takes them",
-                COUNTED_CROWD);
-}
-
 static bool encode_run(struct encoder *e, const struct counted_run *run, struct err *err)
 {
     struct counted_part *part = e->part;
@@ -211,7 +203,7 @@ static bool encode_run(struct encoder *e, const struct counted_run *run, struct 
             start_block(e, block);
         }
         if (e->entries++ == COUNTED_CROWD)
-            return counted_crowded(err);
+            return kind_crowded(COUNTED_CROWD, err);
         e->value[e->n] = v;
         e->count[e->n++] = times;
         e->any_counts |= times - 1;

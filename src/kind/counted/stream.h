@@ -120,9 +120,6 @@ bool counted_encode(const struct counted *design, uint64_t first, uint64_t end,
 
 void counted_part_free(struct counted_part *part);
 
-/* Fails: a group has more than COUNTED_CROWD entries. */
-bool counted_crowded(struct err *err);
-
 /* The smallest fingerprint of a group. For group = counted_groups it is counted_top + 1, or 0 if
  * that is 2^64. */
 uint64_t counted_group_first(const struct counted *c, uint64_t group);

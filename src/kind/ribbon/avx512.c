@@ -164,7 +164,7 @@ AVX512_INLINE struct entries load_entries(const struct ribbon_source *s, const u
 {
     const __m512i even = _mm512_set_epi64(13, 12, 5, 4, 9, 8, 1, 0);
     const __m512i odd = _mm512_set_epi64(15, 14, 7, 6, 11, 10, 3, 2);
-    const uint8_t *directory = s->data + s->len - s->ribbon.entries * RIBBON_ENTRY, *at[8];
+    const uint8_t *directory = s->data + s->len - ribbon_directory_len(&s->ribbon), *at[8];
     for (unsigned i = 0; i < 8; i++)
         at[i] = directory + (hash[i] >> 1 >> (63 - s->ribbon.bits)) * RIBBON_ENTRY;
     __m512i a = load_two(at[0], at[4]), b = load_two(at[1], at[5]);
@@ -191,14 +191,13 @@ AVX512 static unsigned aim_avx512(const struct ribbon_source *s, const uint64_t 
     const __m512i low_half = _mm512_set1_epi64(UINT32_MAX), byte = _mm512_set1_epi64(0xff);
     const __m512i end = _mm512_set1_epi64((long long)s->len), seven = _mm512_set1_epi64(7);
     const struct entries e = load_entries(s, hash);
-    __m512i at = e.word[0], last = _mm512_srli_epi64(e.word[3], 32); /* seed, split, zero */
+    __m512i at = e.word[0], last = _mm512_srli_epi64(e.word[3], 32); /* seed, zero */
     __m512i segments0 = _mm512_and_epi64(e.word[1], low_half);
     __m512i segments1 = _mm512_srli_epi64(e.word[1], 32);
     __m512i segments2 = _mm512_and_epi64(e.word[2], low_half);
     __m512i listed = _mm512_srli_epi64(e.word[2], 32);
     __m512i all = _mm512_or_epi64(_mm512_or_epi64(segments0, segments1), segments2);
     __mmask8 known = _mm512_test_epi64_mask(segments0, segments0);
-    known &= _mm512_testn_epi64_mask(last, _mm512_set1_epi64(0xff00));
     known &= _mm512_cmplt_epu64_mask(all, _mm512_set1_epi64(2 * RIBBON_MAX_SEGMENTS));
     known &= _mm512_cmple_epu64_mask(at, end);
 

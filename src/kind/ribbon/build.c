@@ -356,11 +356,11 @@ static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
     return (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
 }
 
-static void build_rows(struct work *w, const struct ribbon *ribbon, size_t n, unsigned depth,
+static void build_rows(struct work *w, const struct ribbon *ribbon, size_t n,
                        struct ribbon_entry *entry)
 {
     struct recipe r = {{usual_load[0], usual_load[1], usual_load[2]}, 0, false}, other;
-    if (depth == 0 && n < FEW) {
+    if (ribbon->bits == 0 && n < FEW) {
         uint64_t len = try_loads(w, ribbon, n, 0, &r);
         if (len > suspicious_len(ribbon, n) && try_loads(w, ribbon, n, 1, &other) < len)
             r = other;
@@ -383,24 +383,16 @@ static size_t end_head(struct work *w)
 }
 
 /* Makes the list of leftover keys, in place. */
-static const uint8_t *make_list(struct work *w, size_t n, unsigned depth)
+static const uint8_t *make_list(struct work *w, size_t n, unsigned bits)
 {
     uint8_t *list = (uint8_t *)w->bumped;
     for (size_t i = 0; i < n; i++)
-        w->bumped[i] = ribbon_turn(w->bumped[i], 64 - depth);
+        w->bumped[i] = ribbon_turn(w->bumped[i], 64 - bits);
     sort_hashes(w->bumped, w->tmp, n, 64);
     for (size_t i = 0; i < n; i++)
         put_le64(list + 8 * i, w->bumped[i]);
     return list;
 }
-
-/* The hashes that share the top `depth` bits of `first`: ascending, distinct. */
-struct part {
-    uint64_t first;
-    unsigned depth;
-    const uint64_t *hash;
-    size_t n;
-};
 
 /* A block is its parts in sequence: thresholds, list, segments. They are valid until the worker's
  * next block. */
@@ -417,26 +409,25 @@ struct block {
 static double fpr_of_block(void *ctx, const struct ribbon *ribbon)
 {
     const struct block *block = ctx;
-    return ribbon_block_fpr(ribbon, &block->entry, block->part[0].at, 0);
+    return ribbon_block_fpr(ribbon, &block->entry, block->part[0].at);
 }
 
-/* Builds a block of at most RIBBON_LARGEST hashes. The only block of a layer gives the ribbon more
- * columns if its FPR would exceed p. */
-static void build_block(struct work *w, struct ribbon *ribbon, double p, const struct part *part,
-                        struct block *out)
+/* Builds a block of at most RIBBON_LARGEST hashes, ascending and distinct. The only block of a
+ * layer gives the ribbon more columns if its FPR would exceed p. */
+static void build_block(struct work *w, struct ribbon *ribbon, double p, const uint64_t *hash,
+                        size_t n, struct block *out)
 {
-    const size_t n = part->n;
     assert(n <= RIBBON_LARGEST);
     out->entry = (struct ribbon_entry){.keys = (uint32_t)n};
     for (size_t i = 0; i < n; i++)
-        w->x[i] = ribbon_turn(part->hash[i], part->depth);
-    build_rows(w, ribbon, n, part->depth, &out->entry);
+        w->x[i] = ribbon_turn(hash[i], ribbon->bits);
+    build_rows(w, ribbon, n, &out->entry);
     out->part[0].at = w->head;
     out->part[0].len = end_head(w);
-    out->part[1].at = make_list(w, out->entry.listed, part->depth);
+    out->part[1].at = make_list(w, out->entry.listed, ribbon->bits);
     out->part[1].len = (size_t)8 * out->entry.listed;
     /* Columns do not affect which keys are bumped. */
-    if (part->depth == 0)
+    if (ribbon->bits == 0)
         ribbon_keep_rate(ribbon, p, fpr_of_block, out);
     substitute_all(w, ribbon, &out->entry);
     out->part[2].at = w->body;
@@ -455,7 +446,7 @@ static uint64_t trial(struct work *w, double p, uint64_t *hash, uint64_t n, uint
     for (uint64_t i = 0; i < n; i++)
         hash[i] = ribbon_mix(number * TRIAL_KEYS + i + 1);
     sort_hashes(hash, w->tmp, (size_t)n, 64);
-    build_block(w, &ribbon, p, &(struct part){.hash = hash, .n = (size_t)n}, &block);
+    build_block(w, &ribbon, p, hash, (size_t)n, &block);
     return ribbon_block_len(&ribbon, &block.entry) + RIBBON_ENTRY;
 }
 
@@ -478,11 +469,10 @@ struct build {
     struct work **work;   /* one for each thread */
     pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t turned;
-    uint64_t turn; /* the prefix whose blocks come next */
+    uint64_t turn; /* the prefix whose block comes next */
     bool gave_up;
     uint64_t at; /* offset of the next block in the data */
     uint8_t *directory;
-    uint64_t entries, room;
     double p, fpr; /* the largest FPR allowed, and the FPR so far */
     uint64_t n;
 };
@@ -496,54 +486,21 @@ static void give_up_layer(void *ctx)
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Adds capacity for two more entries. */
-static bool grow_directory(struct build *b, struct err *err)
-{
-    if (b->entries + 2 <= b->room)
-        return true;
-    uint64_t room = 2 * b->room + 2;
-    uint8_t *directory = realloc(b->directory, (size_t)room * RIBBON_ENTRY);
-    if (directory == NULL)
-        return fail(err, "out of memory");
-    memset(directory + b->room * RIBBON_ENTRY, 0, (size_t)(room - b->room) * RIBBON_ENTRY);
-    b->directory = directory;
-    b->room = room;
-    return true;
-}
-
-static bool put_directory_entry(struct build *b, const struct part *part,
-                                const struct ribbon_entry *entry, struct err *err)
-{
-    uint64_t number = part->first >> 1 >> (63 - b->ribbon.bits);
-    for (unsigned d = b->ribbon.bits; d < part->depth; d++) {
-        struct ribbon_entry e;
-        if (!grow_directory(b, err))
-            return false;
-        ribbon_get_entry(b->directory + number * RIBBON_ENTRY, &e);
-        if (!e.split) {
-            e = (struct ribbon_entry){.at = b->entries, .split = true};
-            ribbon_put_entry(&e, b->directory + number * RIBBON_ENTRY);
-            b->entries += 2;
-        }
-        number = e.at + (part->first << d >> 63);
-    }
-    ribbon_put_entry(entry, b->directory + number * RIBBON_ENTRY);
-    return true;
-}
-
 /* Waits for the block's turn, then assigns its offset in the data. */
-static bool place_block(struct build *b, const struct part *part, struct block *block,
-                        struct err *err)
+static bool place_block(struct build *b, uint64_t prefix, struct block *block, struct err *err)
 {
-    double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->part[0].at, part->depth);
+    double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->part[0].at);
     pthread_mutex_lock(&b->lock);
-    while (b->turn != part->first >> 1 >> (63 - b->ribbon.bits) && !b->gave_up)
+    while (b->turn != prefix && !b->gave_up)
         pthread_cond_wait(&b->turned, &b->lock);
+    bool ok = !b->gave_up || fail(err, "given up");
     block->entry.at = b->at;
-    bool ok = b->gave_up ? fail(err, "given up") : put_directory_entry(b, part, &block->entry, err);
+    ribbon_put_entry(&block->entry, b->directory + prefix * RIBBON_ENTRY);
     b->at += ribbon_block_len(&b->ribbon, &block->entry);
     b->fpr += fpr;
     b->n += block->entry.keys;
+    b->turn++;
+    pthread_cond_broadcast(&b->turned);
     pthread_mutex_unlock(&b->lock);
     return ok;
 }
@@ -557,50 +514,26 @@ static bool write_block(struct build *b, const struct block *block, struct err *
     return ok;
 }
 
-static bool build_part(struct build *b, const struct keyset_range *range, const struct part *part,
-                       struct err *err)
-{
-    if (part->n > RIBBON_LARGEST) {
-        struct part low = *part, high = *part;
-        low.depth = high.depth = part->depth + 1;
-        high.first += (uint64_t)1 << 63 >> (part->depth & 63);
-        low.n = sort_below(part->hash, part->n, 1, high.first);
-        high.hash += low.n;
-        high.n -= low.n;
-        return build_part(b, range, &low, err) && build_part(b, range, &high, err);
-    }
-    struct block block;
-    build_block(b->work[range->worker], &b->ribbon, b->p, part, &block);
-    return place_block(b, part, &block, err) && write_block(b, &block, err);
-}
-
-static bool visit_part(void *ctx, const struct keyset_range *range, struct err *err)
+static bool visit_prefix(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct build *b = ctx;
+    struct block block;
     if (range->had_repeats && b->target->presumed)
         return fail(err, "some keys are repeated");
-    struct part all = {range->first, 64, range->hash, range->n};
-    if (range->first != range->last)
-        all.depth = (unsigned)__builtin_clzll(range->last - range->first);
-    if (!build_part(b, range, &all, err))
-        return false;
-    if ((range->last + 1) << b->ribbon.bits != 0) /* more ranges have this prefix */
-        return true;
-    pthread_mutex_lock(&b->lock);
-    b->turn++;
-    pthread_cond_broadcast(&b->turned);
-    pthread_mutex_unlock(&b->lock);
-    return true;
+    if (range->last - range->first != UINT64_MAX >> b->ribbon.bits)
+        return kind_crowded(RIBBON_LARGEST, err);
+    build_block(b->work[range->worker], &b->ribbon, b->p, range->hash, range->n, &block);
+    return place_block(b, range->first >> 1 >> (63 - b->ribbon.bits), &block, err) &&
+           write_block(b, &block, err);
 }
 
 static bool write_directory(struct build *b, struct err *err)
 {
     const struct target *t = b->target;
-    b->ribbon.entries = b->entries;
+    uint64_t len = ribbon_directory_len(&b->ribbon);
     ribbon_to(&b->ribbon, t->layer);
-    target_resize(t, b->at + b->entries * RIBBON_ENTRY);
-    return target_write(t, b->directory, b->entries * RIBBON_ENTRY, b->at, err) &&
-           target_sums(t, err);
+    target_resize(t, b->at + len);
+    return target_write(t, b->directory, len, b->at, err) && target_sums(t, err);
 }
 
 /* Begins a layer with these columns. */
@@ -613,8 +546,7 @@ static bool start_layer(struct build *b, const struct target *target, const stru
                         .turned = PTHREAD_COND_INITIALIZER,
                         .p = target->layer->fpr_design};
     b->ribbon.bits = ribbon_bits(target->n);
-    b->entries = b->room = (uint64_t)1 << b->ribbon.bits;
-    b->directory = calloc((size_t)b->room, RIBBON_ENTRY);
+    b->directory = malloc((size_t)ribbon_directory_len(&b->ribbon));
     b->work = calloc(target->threads, sizeof *b->work);
     bool ok = b->directory != NULL && b->work != NULL;
     for (unsigned i = 0; ok && i < target->threads; i++)
@@ -634,7 +566,7 @@ static bool build_blocks(struct build *b, const struct target *target, struct ke
                          const struct ribbon *ribbon, struct err *err)
 {
     bool ok = start_layer(b, target, ribbon, err) &&
-              keyset_visit_sorted(keys, b->ribbon.bits, visit_part, give_up_layer, b, err) &&
+              keyset_visit_sorted(keys, b->ribbon.bits, visit_prefix, give_up_layer, b, err) &&
               write_directory(b, err);
     end_layer(b);
     return ok;

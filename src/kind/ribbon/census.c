@@ -4,13 +4,6 @@
 
 #include "kind/ribbon/key.h"
 
-/* Sums over the entries and thresholds of a filter. */
-struct ribbon_census {
-    const struct ribbon_source *source;
-    double fpr, n;
-    uint64_t visited; /* entries; limited, since entries of a forged file may repeat */
-};
-
 /* Starts in a table: all, and those not bumped in narrow and in wide segments. */
 struct starts {
     uint64_t all, narrow, wide;
@@ -42,61 +35,47 @@ static bool count_starts(const struct ribbon_source *s, uint64_t thresholds, uin
     return true;
 }
 
-/* The FPR for absent keys that reach this entry. */
-static double entry_fpr(const struct ribbon_source *s, const struct ribbon_entry *e, unsigned depth)
+/* The FPR for absent keys that reach this entry, of all keys. */
+static double entry_fpr(const struct ribbon_source *s, const struct ribbon_entry *e)
 {
+    const int bits = (int)s->ribbon.bits;
     double fpr = 0, reach = 1;
     uint64_t thresholds = e->at;
     for (unsigned t = 0; t < RIBBON_TABLES && e->segments[t] != 0; t++) {
         struct starts starts;
         if (!count_starts(s, thresholds, e->segments[t], &starts))
-            return fpr;
+            return ldexp(fpr, -bits);
         double per_start = reach / (double)starts.all;
         fpr += per_start *
                ldexp((double)starts.narrow + (double)starts.wide / 2, -(int)s->ribbon.columns);
         reach -= per_start * (double)(starts.narrow + starts.wide);
         thresholds += ribbon_thresholds_len(e->segments[t]);
     }
-    return fpr + ldexp((double)e->listed, (int)depth - 64);
+    return ldexp(fpr + ldexp((double)e->listed, bits - 64), -bits);
 }
 
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
-                        const uint8_t *block, unsigned depth)
+                        const uint8_t *block)
 {
     const struct ribbon_source s = {
         .ribbon = *ribbon, .data = block, .len = ribbon_block_len(ribbon, entry)};
     struct ribbon_entry e = *entry;
     e.at = 0;
-    return ldexp(entry_fpr(&s, &e, depth), -(int)depth);
+    return entry_fpr(&s, &e);
 }
 
-static void census_entry(struct ribbon_census *c, uint64_t number, unsigned depth)
+static struct census census_of(const struct ribbon_source *s)
 {
-    struct ribbon_entry e;
-    enum ribbon_verdict v;
-    if (depth > 64 || c->visited++ > c->source->ribbon.entries ||
-        number >= c->source->ribbon.entries || !ribbon_read_entry(c->source, number, &e, &v))
-        return;
-    if (!e.split) {
-        if (!ribbon_is_sane(c->source, &e))
-            return;
-        c->n += e.keys;
-        c->fpr += ldexp(entry_fpr(c->source, &e, depth), -(int)depth);
-        return;
+    double n = 0, fpr = 0;
+    for (uint64_t i = 0; i < ribbon_directory_len(&s->ribbon) / RIBBON_ENTRY; i++) {
+        struct ribbon_entry e;
+        enum ribbon_verdict v;
+        if (!ribbon_read_entry(s, i, &e, &v) || !ribbon_is_sane(s, &e))
+            continue;
+        n += e.keys;
+        fpr += entry_fpr(s, &e);
     }
-    if (e.at <= number)
-        return;
-    census_entry(c, e.at, depth + 1);
-    census_entry(c, e.at + 1, depth + 1);
-}
-
-static struct ribbon_census census_of(const struct ribbon_source *s)
-{
-    struct ribbon_census c = {.source = s};
-    uint64_t prefixes = (uint64_t)1 << (s->ribbon.bits & 63);
-    for (uint64_t i = 0; i < prefixes; i++)
-        census_entry(&c, i, s->ribbon.bits);
-    return c;
+    return (struct census){.fpr = fmin(fpr, 1), .n = n, .n_low = n, .n_high = n, .n_exact = true};
 }
 
 double ribbon_layer_fpr(const struct ribbon *columns, const struct layer *layer,
@@ -113,8 +92,6 @@ void ribbon_census(const struct layer *layer, const uint8_t *data, unsigned thre
 {
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
-    struct ribbon_census c = census_of(&s);
     (void)threads;
-    *out = (struct census){
-        .fpr = fmin(c.fpr, 1), .n = c.n, .n_low = c.n, .n_high = c.n, .n_exact = true};
+    *out = census_of(&s);
 }

@@ -73,15 +73,13 @@ static bool check_directory(const struct layer *from, const uint8_t *data, uint6
 /* Copies blocks in the order of their entries, which may differ from the old order. */
 static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
 {
-    for (uint64_t i = 0; i < d->from.entries; i++) {
+    for (uint64_t i = 0; i < (uint64_t)1 << d->from.bits; i++) {
         struct ribbon_entry e;
         ribbon_get_entry(d->data + directory + i * RIBBON_ENTRY, &e);
         uint64_t at = d->at;
-        if (!e.split) {
-            if (!copy_block(d, &e, err))
-                return false;
-            e.at = at;
-        }
+        if (!copy_block(d, &e, err))
+            return false;
+        e.at = at;
         ribbon_put_entry(&e, d->directory + i * RIBBON_ENTRY);
     }
     return true;
@@ -106,9 +104,8 @@ static double fpr_of_dropped(void *ctx, const struct ribbon *ribbon)
 
 static bool drop_layer(struct drop *d, const struct layer *from, struct err *err)
 {
-    uint64_t directory_len = d->from.entries * RIBBON_ENTRY;
+    uint64_t directory_len = ribbon_directory_len(&d->from);
     d->to.bits = d->from.bits;
-    d->to.entries = d->from.entries;
     d->directory = malloc((size_t)directory_len);
     if (d->directory == NULL)
         return fail(err, "out of memory");

@@ -113,7 +113,7 @@ RIBBON_INLINE bool ribbon_may_read(const struct ribbon_source *s, uint64_t at, u
 RIBBON_INLINE bool ribbon_read_entry(const struct ribbon_source *s, uint64_t number,
                                      struct ribbon_entry *e, enum ribbon_verdict *v)
 {
-    uint64_t at = s->len - (s->ribbon.entries - number) * RIBBON_ENTRY;
+    uint64_t at = s->len - ribbon_directory_len(&s->ribbon) + number * RIBBON_ENTRY;
     if (!ribbon_may_read(s, at, RIBBON_ENTRY, v))
         return false;
     ribbon_get_entry(s->data + at, e);
@@ -179,8 +179,8 @@ struct ribbon_variant {
     struct variant variant;
 
     /* Computes the probes of eight keys in the first tables of their partitions. Sets bit i of the
-     * result if key i has a probe. It has none if its partition is split, has no table, or is
-     * invalid. Does not call s->need. */
+     * result if key i has a probe. It has none if its partition has no table, or is invalid. Does
+     * not call s->need. */
     unsigned (*aim)(const struct ribbon_source *s, const uint64_t *hash, struct ribbon_probes *p);
 
     /* Sets bit i of the result if all columns of probe i match its fingerprint. No probe has more

@@ -51,29 +51,6 @@ static enum ribbon_verdict look_up(const struct ribbon_source *s, const struct r
                : RIBBON_ABSENT;
 }
 
-RIBBON_INLINE uint64_t prefix_of(const struct ribbon_source *s, uint64_t hash)
-{
-    return hash >> 1 >> (63 - s->ribbon.bits);
-}
-
-/* Follows the directory to the entry of a hash. Sets *depth to the number of bits used. */
-RIBBON_INLINE bool find_entry(const struct ribbon_source *s, uint64_t hash, struct ribbon_entry *e,
-                              unsigned *depth, enum ribbon_verdict *v)
-{
-    unsigned d = s->ribbon.bits;
-    if (!ribbon_read_entry(s, prefix_of(s, hash), e, v))
-        return false;
-    for (; __builtin_expect(e->split, 0); d++) {
-        uint64_t next = e->at + (d < 64 ? hash << d >> 63 : 0);
-        *v = RIBBON_ABSENT;
-        if (d >= 64 || e->at >= s->ribbon.entries || next >= s->ribbon.entries ||
-            !ribbon_read_entry(s, next, e, v))
-            return false;
-    }
-    *depth = d;
-    return true;
-}
-
 /* A key's path through the tables of its partition. */
 struct way {
     struct ribbon_entry e;
@@ -82,11 +59,15 @@ struct way {
     unsigned t;
 };
 
-/* Begins at way->e, the entry of the hash, which the top `depth` bits of the hash led to. */
-RIBBON_INLINE bool begin_way(const struct ribbon_source *s, uint64_t hash, unsigned depth,
-                             struct way *way)
+/* Reads the entry of the hash. False: it is not valid, or a page was refused. */
+RIBBON_INLINE bool begin_way(const struct ribbon_source *s, uint64_t hash, struct way *way,
+                             enum ribbon_verdict *v)
 {
-    way->x0 = ribbon_turn(hash, depth);
+    uint64_t prefix = hash >> 1 >> (63 - s->ribbon.bits);
+    *v = RIBBON_ABSENT;
+    if (!ribbon_read_entry(s, prefix, &way->e, v))
+        return false;
+    way->x0 = ribbon_turn(hash, s->ribbon.bits);
     way->thresholds = way->e.at;
     way->table = way->e.at + ribbon_head_len(&way->e);
     way->t = 0;
@@ -127,11 +108,9 @@ unsigned ribbon_aim_plain(const struct ribbon_source *s, const uint64_t *hash,
     for (unsigned i = 0; i < RIBBON_PROBES; i++) {
         struct way way;
         enum ribbon_verdict v;
-        known |=
-            (unsigned)(ribbon_read_entry(s, prefix_of(s, hash[i]), &way.e, &v) && !way.e.split &&
-                       begin_way(s, hash[i], s->ribbon.bits, &way) && way.e.segments[0] != 0 &&
-                       aim(s, &way, p, i, &v) && may_probe(s, p, i, &v))
-            << i;
+        known |= (unsigned)(begin_way(s, hash[i], &way, &v) && way.e.segments[0] != 0 &&
+                            aim(s, &way, p, i, &v) && may_probe(s, p, i, &v))
+                 << i;
     }
     return known;
 }
@@ -143,11 +122,8 @@ static enum ribbon_verdict find_probe(const struct ribbon_source *s, uint64_t ha
 {
     struct way way;
     enum ribbon_verdict v;
-    unsigned depth;
-    if (!find_entry(s, hash, &way.e, &depth, &v))
+    if (!begin_way(s, hash, &way, &v))
         return v;
-    if (!begin_way(s, hash, depth, &way))
-        return RIBBON_ABSENT;
     uint64_t list = way.table - (uint64_t)8 * way.e.listed;
     for (; way.t < RIBBON_TABLES && way.e.segments[way.t] != 0; way.t++) {
         uint64_t segments = way.e.segments[way.t];
@@ -196,8 +172,7 @@ static unsigned answer_probes(const struct ribbon_source *s, const struct ribbon
     return ribbon_in_use()->answer(s->data, p, s->ribbon.columns + (s->ribbon.wide != 0), next);
 }
 
-/* Probes in later tables or split partitions. They are collected and answered eight at a time; the
- * rest at the end. */
+/* Probes in later tables. They are collected and answered eight at a time; the rest at the end. */
 struct late {
     struct ribbon_probes probes;
     size_t key[RIBBON_PROBES]; /* index of the probe's key in the batch */
@@ -215,7 +190,7 @@ static void answer_late(const struct ribbon_source *s, struct late *late, uint64
     late->n = 0;
 }
 
-/* Looks up a key that was bumped, or whose partition was split. */
+/* Looks up a key that was bumped. */
 static void look_further(const struct ribbon_source *s, uint64_t hash, size_t key,
                          struct late *late, uint64_t *present)
 {

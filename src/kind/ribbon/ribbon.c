@@ -2,6 +2,7 @@
 #include "kind/ribbon/ribbon.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "kind/ribbon/key.h"
@@ -9,7 +10,6 @@
 struct ribbon ribbon_of(const struct layer *layer)
 {
     return (struct ribbon){.bits = (unsigned)layer->geometry[0],
-                           .entries = layer->geometry[1],
                            .columns = (unsigned)layer->geometry[2],
                            .wide = (uint32_t)layer->geometry[3]};
 }
@@ -18,7 +18,7 @@ void ribbon_to(const struct ribbon *ribbon, struct layer *layer)
 {
     layer->kind = &kind_ribbon;
     layer->geometry[0] = ribbon->bits;
-    layer->geometry[1] = ribbon->entries;
+    layer->geometry[1] = (uint64_t)1 << ribbon->bits;
     layer->geometry[2] = ribbon->columns;
     layer->geometry[3] = ribbon->wide;
 }
@@ -56,7 +56,6 @@ static const double RATE_SPREAD = 5 * 0.27;
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon)
 {
     ribbon->bits = ribbon_bits(n);
-    ribbon->entries = (uint64_t)1 << ribbon->bits;
     ribbon_columns(p, &ribbon->columns, &ribbon->wide);
     if (ribbon->bits == 0 || ribbon->wide == 0)
         return;
@@ -133,8 +132,7 @@ enum {
     ENTRY_LISTED = 20,
     ENTRY_KEYS = 24,
     ENTRY_SEED = 28,
-    ENTRY_SPLIT = 29,
-    ENTRY_ZERO = 30,
+    ENTRY_ZERO = 29,
 };
 
 void ribbon_get_entry(const uint8_t *from, struct ribbon_entry *e)
@@ -145,7 +143,6 @@ void ribbon_get_entry(const uint8_t *from, struct ribbon_entry *e)
     e->listed = get_le32(from + ENTRY_LISTED);
     e->keys = get_le32(from + ENTRY_KEYS);
     e->seed = from[ENTRY_SEED];
-    e->split = from[ENTRY_SPLIT] != 0;
 }
 
 void ribbon_put_entry(const struct ribbon_entry *e, uint8_t *to)
@@ -156,8 +153,7 @@ void ribbon_put_entry(const struct ribbon_entry *e, uint8_t *to)
     put_le32(to + ENTRY_LISTED, e->listed);
     put_le32(to + ENTRY_KEYS, e->keys);
     to[ENTRY_SEED] = e->seed;
-    to[ENTRY_SPLIT] = e->split;
-    to[ENTRY_ZERO] = to[ENTRY_ZERO + 1] = 0;
+    memset(to + ENTRY_ZERO, 0, RIBBON_ENTRY - ENTRY_ZERO);
 }
 
 static bool check(const struct layer *layer, struct err *err)
@@ -165,7 +161,7 @@ static bool check(const struct layer *layer, struct err *err)
     const uint64_t *g = layer->geometry;
     if (g[0] > RIBBON_MAX_BITS)
         return fail(err, "its number of prefix bits is out of range");
-    if (g[1] < (uint64_t)1 << g[0] || g[1] > layer->data_len / RIBBON_ENTRY ||
+    if (g[1] != (uint64_t)1 << g[0] || g[1] > layer->data_len / RIBBON_ENTRY ||
         layer->data_len % 8 != 0)
         return fail(err, "its directory does not fit its length");
     if (g[2] < 1 || g[2] > RIBBON_MAX_COLUMNS || g[3] > UINT32_MAX ||
@@ -174,16 +170,12 @@ static bool check(const struct layer *layer, struct err *err)
     return true;
 }
 
-static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const uint8_t *from,
-                        uint64_t number)
+static bool check_entry(const struct ribbon *ribbon, uint64_t blocks_len, const uint8_t *from)
 {
     struct ribbon_entry e;
     ribbon_get_entry(from, &e);
-    if (from[ENTRY_SPLIT] > 1 || from[ENTRY_ZERO] != 0 || from[ENTRY_ZERO + 1] != 0)
+    if (!bytes_zero(from + ENTRY_ZERO, RIBBON_ENTRY - ENTRY_ZERO))
         return false;
-    /* The two entries must come after all prefixes and after this entry, so there are no cycles. */
-    if (e.split)
-        return e.at >= (uint64_t)1 << ribbon->bits && e.at > number && e.at < ribbon->entries - 1;
     bool ended = false;
     for (unsigned t = 0; t < RIBBON_TABLES; t++) {
         if (e.segments[t] > RIBBON_MAX_SEGMENTS || (ended && e.segments[t] != 0))
@@ -198,7 +190,7 @@ static bool check_page(const struct layer *layer, const uint8_t *data, uint64_t 
                        struct err *err)
 {
     struct ribbon ribbon = ribbon_of(layer);
-    uint64_t directory = layer->data_len - ribbon.entries * RIBBON_ENTRY;
+    uint64_t directory = layer->data_len - ribbon_directory_len(&ribbon);
     uint64_t end = page * LAYER_PAGE + LAYER_PAGE;
     if (end > layer->data_len)
         end = layer->data_len;
@@ -208,7 +200,7 @@ static bool check_page(const struct layer *layer, const uint8_t *data, uint64_t 
     if (begin > directory)
         first = (begin - directory) / RIBBON_ENTRY;
     for (uint64_t i = first; i < (end - directory) / RIBBON_ENTRY; i++)
-        if (!check_entry(&ribbon, directory, data + directory + i * RIBBON_ENTRY, i))
+        if (!check_entry(&ribbon, directory, data + directory + i * RIBBON_ENTRY))
             return fail(err, "entry %llu of its directory is not valid", (unsigned long long)i);
     return true;
 }
@@ -229,7 +221,7 @@ uint64_t ribbon_expected_len(uint64_t n, double p)
 {
     struct ribbon ribbon;
     ribbon_design(n, p, &ribbon);
-    double bits = ribbon.columns + ldexp(ribbon.wide, -32), partitions = (double)ribbon.entries;
+    double bits = ribbon.columns + ldexp(ribbon.wide, -32), partitions = ldexp(1, (int)ribbon.bits);
     double slots = (double)n * 1.0012 + 96 * partitions;
     return (uint64_t)(slots * (bits + 2.0 / RIBBON_BUCKET) / 8 + partitions * (RIBBON_ENTRY + 8));
 }

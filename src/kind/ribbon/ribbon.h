@@ -12,23 +12,22 @@
  * tables, then a list of the remaining hashes. So every set can be stored.
  *
  * The top s bits of a hash, its prefix, select a partition of about 2^19 hashes. Each partition is
- * built by itself. A partition that chosen keys overfill is split by the next bit. The directory
- * has an entry of 32 bytes for each of the 2^s prefixes, then two entries for each split partition.
- * The data is a block for each partition, in sequence, and then the directory.
+ * built by itself. The directory has an entry of 32 bytes for each of the 2^s prefixes. The data is
+ * a block for each partition, in sequence, and then the directory.
  *
- *     entry   u64 offset of its block in the data; if split, index of the first of its two entries
+ *     entry   u64 offset of its block in the data
  *             u32 segments of 64 slots in tables 0, 1 and 2
  *             u32 hashes in the list
  *             u32 keys
- *             u8  seed, u8 1 if split, u16 zero
+ *             u8  seed, 3 bytes zero
  *     block   thresholds of the three tables, 2 bits a bucket, each table in whole bytes
  *             zeroes up to a multiple of 8
  *             the list, 64-bit hashes in ascending order
  *             the segments of table 0, then 1, then 2: a 64-bit word for each column
  *
- * With d = the number of top bits of the hash h that led to the entry:
+ * With the hash h:
  *
- *     x0     = h rotated left by d
+ *     x0     = h rotated left by s
  *     x_t    = M(x0 + (t + 8 seed) * 0x9e3779b97f4a7c15) for table t; x0 itself if t = seed = 0
  *     start  = floor(x_t * (m - 63) / 2^64), m = 64 * segments
  *     coefficients   c = M(x_t xor 0x5bd1e9955bd1e995) | 1
@@ -58,7 +57,7 @@ enum {
     RIBBON_MAX_COLUMNS = 32,       /* bits in a fingerprint */
     RIBBON_MAX_BITS = 40,          /* of prefix */
     RIBBON_PARTITION = 1 << 19,    /* expected keys, at most */
-    RIBBON_LARGEST = 5 << 17,      /* keys, at most: over a hundred standard deviations more */
+    RIBBON_LARGEST = 5 << 17,      /* keys, at most: 181 standard deviations more */
     RIBBON_MAX_SEGMENTS = 1 << 16, /* of a table: 6 times the need of RIBBON_LARGEST keys */
 };
 
@@ -68,7 +67,6 @@ enum {
 
 struct ribbon {
     unsigned bits;    /* s: the length of the prefix */
-    uint64_t entries; /* in the directory */
     unsigned columns; /* of narrow segments */
     uint32_t wide;    /* the part of starts in wide segments, in 2^-32 */
 };
@@ -77,7 +75,6 @@ struct ribbon_entry {
     uint64_t at;
     uint32_t segments[RIBBON_TABLES], listed, keys;
     uint8_t seed;
-    bool split;
 };
 
 extern const struct kind kind_ribbon;
@@ -94,8 +91,14 @@ double ribbon_fpr(unsigned columns, uint32_t wide);
 /* The number of prefix bits for n keys. */
 unsigned ribbon_bits(uint64_t n);
 
-/* Designs a ribbon for n keys at FPR p, with one entry for each prefix. With several partitions,
- * `wide` is somewhat larger than p needs, since wide segments may have more bumped keys. */
+/* Bytes of the directory. */
+static inline uint64_t ribbon_directory_len(const struct ribbon *ribbon)
+{
+    return (uint64_t)RIBBON_ENTRY << ribbon->bits;
+}
+
+/* Designs a ribbon for n keys at FPR p. With several partitions, `wide` is somewhat larger than p
+ * needs, since wide segments may have more bumped keys. */
 void ribbon_design(uint64_t n, double p, struct ribbon *ribbon);
 
 /* If `wide` is not 0, increases it, at most to one more column, until fpr(ctx, ribbon) is at most
@@ -128,9 +131,9 @@ static inline uint64_t ribbon_thresholds_len(uint64_t segments)
 uint64_t ribbon_head_len(const struct ribbon_entry *entry);
 uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *entry);
 
-/* The part of the filter's FPR that comes from a block of hashes with equal top `depth` bits. */
+/* The part of the filter's FPR that comes from a block. */
 double ribbon_block_fpr(const struct ribbon *ribbon, const struct ribbon_entry *entry,
-                        const uint8_t *block, unsigned depth);
+                        const uint8_t *block);
 
 /* The `census` of kind.h. */
 void ribbon_census(const struct layer *layer, const uint8_t *data, unsigned threads,
