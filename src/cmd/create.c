@@ -456,7 +456,8 @@ static bool build_filter(struct create *c)
 static bool commit_file(struct create *c)
 {
     struct err err;
-    if (!make_commit_written(&c->make, &err))
+    c->make.header = c->build.header;
+    if (!make_commit(&c->make, &err))
         return say_failure(&err);
     warn_attached(&c->make.file, c->path);
     return true;

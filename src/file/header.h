@@ -132,4 +132,7 @@ bool header_reserve(const struct header *h, struct newfile *file, struct err *er
 /* Writes the header and truncates the file to its length. */
 bool header_write(const struct header *h, int fd, const char *name, struct err *err);
 
+/* The same for a file whose layers are written, which it then commits. */
+bool header_commit(const struct header *h, struct newfile *file, const char *name, struct err *err);
+
 #endif

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 #include "write/change.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/num.h"
-#include "base/sig.h"
 #include "keys/xxh3.h"
 #include "file/header.h"
 
 /* The batch as a layer, in an unnamed file. */
 struct batch_layer {
     int fd;
-    uint8_t *map;
-    size_t len;
+    struct mapped map;
     const struct layer *layer;
 };
 
@@ -146,34 +141,21 @@ void change_close(struct change *c)
 
 static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b, struct err *err)
 {
-    struct stat st;
     char name[PATH_MAX + 32];
+    const struct header *h = &c->build.header;
     snprintf(name, sizeof name, "the batch' in '%s", c->build.scratch_dir); /* within quotes */
     b->fd = disk_scratch(c->build.scratch_dir, err);
-    b->layer = &c->build.header.layers[0];
+    b->layer = &h->layers[0];
     if (b->fd < 0 || !filter_build_batch(&c->build, n_put, b->fd, name, err))
         return false;
-    if (fstat(b->fd, &st) != 0)
-        return fail_errno(err, "cannot look at the batch");
-    errno = EFBIG;
-    void *map = (uint64_t)st.st_size > SIZE_MAX
-                    ? MAP_FAILED
-                    : mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, b->fd, 0);
-    if (map == MAP_FAILED)
-        return fail_errno(err, "cannot map the batch");
-    b->map = map;
-    b->len = (size_t)st.st_size;
-    c->n = c->build.header.counters.keys_added;
-    sig_guard(b->map, b->len, "the batch", -1);
-    return true;
+    c->n = h->counters.keys_added;
+    return mapped_open(&b->map, b->fd, h->file_len, "the batch") ||
+           fail_errno(err, "cannot map the batch");
 }
 
 static void free_batch(struct batch_layer *b)
 {
-    if (b->map != NULL) {
-        sig_unguard(b->map);
-        munmap(b->map, b->len);
-    }
+    mapped_close(&b->map);
     if (b->fd >= 0)
         close(b->fd);
 }
@@ -224,7 +206,7 @@ static bool replace(struct change *c, const struct batch_layer *b, const struct 
                     struct err *err)
 {
     const struct layer *layer[] = {&old->header.layers[0], b->layer};
-    const uint8_t *data[] = {old->data[0], b->map + b->layer->data_off};
+    const uint8_t *data[] = {old->data[0], (const uint8_t *)b->map.data + b->layer->data_off};
     struct header *h = &c->combine.header;
     c->combine = (struct combine){.op = c->op,
                                   .layer = layer,
@@ -237,7 +219,7 @@ static bool replace(struct change *c, const struct batch_layer *b, const struct 
     set_batches(c, &old->header, h);
     format_place(h);
     bool ok = combine_write(&c->combine, &c->file, c->path, err) && check_new(c, old, err) &&
-              filter_check_intact(old, err) && newfile_commit(&c->file, err);
+              filter_check_intact(old, err) && header_commit(h, &c->file, c->path, err);
     c->combine.layer = NULL;
     c->combine.data = NULL;
     c->combine.keys = NULL;

@@ -4,7 +4,7 @@
  *
  *     struct combine c = {.op = COUNTS_ADD, .layer = layers, .data = data, .n = n, ...};
  *     combine_header(&c);                             // the caller may then change c.header
- *     if (!combine_write(&c, &file, name, &err)) ...  // the caller commits
+ *     if (!combine_write(&c, &file, name, &err)) ...  // the caller commits c.header
  *
  * The new filter takes its design capacity and FPR from the input with the narrowest fingerprints
  * (the first such input), as if the keys of the others had been added to that one.
@@ -47,7 +47,7 @@ void combine_header(struct combine *c);
  * applied again (write/change.h). Call it after combine_header. */
 void combine_keep_batches(struct combine *c, const struct header *replaced);
 
-/* Writes the whole file, called `name` in messages. The counters describe the result. */
+/* Writes the layer into the file, called `name` in messages. The counters describe the result. */
 bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err);
 
 /* The FPR of the result: the chance that an absent key has the fingerprint of a present one. */

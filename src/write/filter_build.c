@@ -220,7 +220,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct err *err)
         return false;
     b->counted |= presumed && finds_repeats(b);
     fill_counters(b);
-    return header_write(&b->header, b->file->fd, b->name, err);
+    return true;
 }
 
 /* Can the census tell the number of distinct keys? */
@@ -377,7 +377,7 @@ static bool write_added(struct filter_build *b, struct err *err)
         fill_counters(b);
     else
         b->n_held = b->counted ? b->n_distinct : b->header.counters.keys_added;
-    return header_write(&b->header, b->file->fd, b->name, err);
+    return true;
 }
 
 /* ---- Both. */
@@ -428,26 +428,17 @@ void filter_build_free(struct filter_build *b)
 
 /* ---- A filter without keys. */
 
-static bool write_empty(int fd, const struct header *h, const char *name, struct err *err)
-{
-    struct header copy = *h;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct target target = header_target(&copy, i, fd, name, 1);
-        if (!target_zero_sums(&target, err))
-            return false;
-    }
-    return header_write(h, fd, name, err);
-}
-
 bool filter_build_empty_file(const char *path, const struct header *h, struct err *err)
 {
     struct newfile nf;
-    bool ok = newfile_open(&nf, path, false, err);
-    if (ok) {
-        ok = header_reserve(h, &nf, err) && write_empty(nf.fd, h, path, err) &&
-             newfile_commit(&nf, err);
-        newfile_close(&nf);
+    struct header copy = *h;
+    bool ok = newfile_open(&nf, path, false, err) && header_reserve(h, &nf, err);
+    for (unsigned i = 0; ok && i < h->n_layers; i++) {
+        const struct target target = header_target(&copy, i, nf.fd, path, 1);
+        ok = target_zero_sums(&target, err);
     }
+    ok = ok && header_commit(h, &nf, path, err);
+    newfile_close(&nf);
     return ok || access(path, F_OK) == 0;
 }
 

@@ -85,7 +85,8 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
 bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
                       struct err *err);
 
-/* Writes the file but does not commit it. n_put: hashes that were put or added. */
+/* Writes the layers; the caller commits the file with b.header (header_commit). n_put: hashes that
+ * were put or added. */
 bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err);
 
 /* The same for design->batch_for: writes into an empty, temporary file. The layer is

@@ -86,19 +86,14 @@ bool make_check_intact(const struct make *m, struct err *err)
     return true;
 }
 
-bool make_commit_written(struct make *m, struct err *err)
+bool make_commit(struct make *m, struct err *err)
 {
-    bool ok = make_check_intact(m, err) && newfile_commit(&m->file, err);
+    bool ok = make_check_intact(m, err) && header_commit(&m->header, &m->file, m->out, err);
     if (m->replaces_input && !m->intersects)
         m->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
     newfile_close(&m->file);
     return ok;
-}
-
-bool make_commit(struct make *m, struct err *err)
-{
-    return header_write(&m->header, m->file.fd, m->out, err) && make_commit_written(m, err);
 }
 
 void make_close(struct make *m)

@@ -100,9 +100,6 @@ bool make_check_intact(const struct make *m, struct err *err);
  * name. Then closes it. */
 bool make_commit(struct make *m, struct err *err);
 
-/* The same for a file whose header is written. */
-bool make_commit_written(struct make *m, struct err *err);
-
 void make_close(struct make *m);
 
 #endif

@@ -111,17 +111,17 @@ static bool is_too_large(struct refit *r, const struct header *old)
            (double)old->file_len > TOO_LARGE * (double)h.file_len;
 }
 
-static bool write_file(struct refit *r, const struct header *old, struct newfile *file,
-                       const char *path)
+static void replace(struct refit *r, const struct header *old, struct newfile *file,
+                    const char *path)
 {
     struct err ignored;
     struct header *h = &r->build.header;
     r->build.file = file;
     r->build.name = path;
     if (!filter_build_write(&r->build, r->n_put, &ignored))
-        return false;
+        return;
     h->created = h->layers[0].since = old->created;
-    return header_write(h, file->fd, path, &ignored);
+    header_commit(h, file, path, &ignored);
 }
 
 void refit_apply(struct refit *r, const char *path, bool hasty)
@@ -135,8 +135,8 @@ void refit_apply(struct refit *r, const char *path, bool hasty)
     r->design.n = chain_first(1);
     if (newfile_hold(&file, &ignored) && filter_open(&old, path, FILTER_READ, &ignored)) {
         if (newfile_replaces(&file, old.fd) && is_our_file(r, &old) && has_our_keys(r, &old) &&
-            is_too_large(r, &old.header) && write_file(r, &old.header, &file, path))
-            newfile_commit(&file, &ignored);
+            is_too_large(r, &old.header))
+            replace(r, &old.header, &file, path);
         filter_close(&old);
     }
     newfile_close(&file);

@@ -142,7 +142,7 @@ static bool fill(struct filter_build *b, struct newfile *file, unsigned n, struc
         if (!filter_build_put(b, 0, hashes_of(&h), 1, err))
             return false;
     }
-    return filter_build_write(b, n, err) && newfile_commit(file, err);
+    return filter_build_write(b, n, err) && header_commit(&b->header, file, b->name, err);
 }
 
 /* Adds hashes `first` and following, and says how that ended. */
