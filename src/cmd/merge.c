@@ -296,15 +296,17 @@ static bool is_rough_merge(const struct make *made)
 static const char *show_made_keys(char text[KEYS_TEXT], const struct make *made)
 {
     char low[NUM_TEXT], high[NUM_TEXT];
-    num_show_count(high, make_estimates(made) ? made->n : made->n_high);
-    if (make_estimates(made))
+    const struct census *c = &made->census;
+    num_show_count(low, c->n_low);
+    num_show_count(high, isnan(c->n) ? c->n_high : c->n);
+    if (!isnan(c->n))
         snprintf(text, KEYS_TEXT, "about %s", high);
-    else if (isinf(made->n_high) && made->n_low > 0)
-        snprintf(text, KEYS_TEXT, "at least %s", num_show_count(low, made->n_low));
-    else if (isinf(made->n_high) || is_rough_merge(made))
+    else if (isinf(c->n_high) && c->n_low > 0)
+        snprintf(text, KEYS_TEXT, "at least %s", low);
+    else if (isinf(c->n_high) || is_rough_merge(made))
         snprintf(text, KEYS_TEXT, "an unknown number of");
-    else if (made->n_low > 0)
-        snprintf(text, KEYS_TEXT, "%s to %s", num_show_count(low, made->n_low), high);
+    else if (c->n_low > 0)
+        snprintf(text, KEYS_TEXT, "%s to %s", low, high);
     else
         snprintf(text, KEYS_TEXT, "at most %s", high);
     return text;
@@ -316,7 +318,8 @@ static void note_made(const struct make *made)
     unsigned layers = made->header.n_layers;
     bool fits = layers == 1 || !kind_unites(made->header.layers[0].kind);
     say_note("'%s': current false-positive rate %s, %s keys, %u layer%s%s", made->out,
-             num_show_fpr(text, made->fpr), show_made_keys(n, made), layers, layers == 1 ? "" : "s",
+             num_show_fpr(text, made->census.fpr), show_made_keys(n, made), layers,
+             layers == 1 ? "" : "s",
              fits ? "" : " (filters made with --like one for all keys become one)");
 }
 
@@ -329,10 +332,10 @@ static void report_merge(const struct merge *m)
         return;
     struct report r = {0};
     enum report_source source = is_rough_merge(made) ? UNKNOWN : ESTIMATED;
-    report_made(&r, made->out, &made->header, made->fpr, make_estimates(made) ? made->n : NAN);
-    if (!make_estimates(made)) {
-        report_number(&r, NULL, "n_low", FORM_KEYS, source, made->n_low);
-        report_number(&r, NULL, "n_high", FORM_KEYS, source, made->n_high);
+    report_made(&r, made->out, &made->header, made->census.fpr, made->census.n);
+    if (isnan(made->census.n)) {
+        report_number(&r, NULL, "n_low", FORM_KEYS, source, made->census.n_low);
+        report_number(&r, NULL, "n_high", FORM_KEYS, source, made->census.n_high);
     }
     report_json(&r, stdout);
 }
@@ -342,7 +345,7 @@ static bool merge_layers(struct merge *m)
     struct err err;
     if (!make_union(&m->make, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
         return say_failure(&err);
-    if (!accept_fpr(m, m->make.fpr, false))
+    if (!accept_fpr(m, m->make.census.fpr, false))
         return false;
     if (!make_commit(&m->make, &err))
         return say_failure(&err);

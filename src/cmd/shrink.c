@@ -45,11 +45,11 @@ static void report_shrunk(const struct shrink *s)
     if (s->verbose)
         say_note("'%s': %s instead of %s, current false-positive rate %s", m->out,
                  num_show_bytes(to, m->header.file_len), num_show_bytes(from, before),
-                 num_show_fpr(fpr, m->fpr));
+                 num_show_fpr(fpr, m->census.fpr));
     if (!s->json)
         return;
     struct report r = {0};
-    report_made(&r, m->out, &m->header, m->fpr, make_estimates(m) ? m->n : NAN);
+    report_made(&r, m->out, &m->header, m->census.fpr, m->census.n);
     report_uint(&r, NULL, "bytes_before", FORM_BYTES, EXACT, before);
     report_json(&r, stdout);
 }

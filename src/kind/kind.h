@@ -171,9 +171,9 @@ struct kind_uniting {
 struct kind_dropping {
     /* A layer no larger than this one with an FPR of p, where p is at least the current FPR. */
     void (*drop)(const struct layer *layer, double p, struct layer *out);
-    /* Makes that layer, and may change its length. */
+    /* Makes that layer, and may change its length. Sets *fpr to its FPR. */
     bool (*write)(const struct target *target, const struct layer *from, const uint8_t *data,
-                  struct err *err);
+                  double *fpr, struct err *err);
 };
 
 /* ---- Kinds that count: such a kind stores with each key how often it was added. Keys can be

@@ -152,12 +152,18 @@ static void count(const struct layer *layer, const struct union_of *parts, unsig
     run(&job, threads, &none);
 }
 
+void table_census_folded(const struct layer *layer, const uint8_t *data, const struct layer *folded,
+                         unsigned threads, struct census *out)
+{
+    uint64_t sums[TABLE_SUMS];
+    count(folded, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, threads, sums);
+    table_of(folded)->result(folded, sums, out);
+}
+
 void table_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                   struct census *out)
 {
-    uint64_t sums[TABLE_SUMS];
-    count(layer, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, threads, sums);
-    table_of(layer)->result(layer, sums, out);
+    table_census_folded(layer, data, layer, threads, out);
 }
 
 bool table_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,

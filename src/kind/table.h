@@ -60,6 +60,10 @@ struct union_of {
 void table_census(const struct layer *layer, const uint8_t *data, unsigned threads,
                   struct census *out);
 
+/* The census that the layer would have if it was folded to `folded`. */
+void table_census_folded(const struct layer *layer, const uint8_t *data, const struct layer *folded,
+                         unsigned threads, struct census *out);
+
 /* A census of the keys of two layers that are alike. False: too many bits are set. */
 bool table_pair(const struct layer *const *layer, const uint8_t *const *data, unsigned threads,
                 struct pair_census *out);

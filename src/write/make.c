@@ -125,20 +125,9 @@ static void add_source(struct make *m, const struct filter *f, unsigned i, unsig
     m->layer[to].fpr_design += s->layer->fpr_design;
 }
 
-/* How the layers of the result follow from their sources. */
-enum how {
-    UNITE, /* united; copied where the kind has no union */
-    FOLD,  /* one source each: folded, or copied where the kind cannot be folded */
-    DROP,  /* one source each: with shorter fingerprints */
-};
-
-static bool copies(const struct kind *kind, enum how how)
-{
-    return !kind_unites(kind) || (how == FOLD && !kind_folds(kind));
-}
-
-/* Writes layer `to`. `layer` and `data` have room for all sources. */
-static bool write_layer(struct make *m, unsigned to, enum how how, const struct layer **layer,
+/* Writes layer `to`: its sources united; copied where the kind has no union; or, with `drop`, its
+ * one source with shorter fingerprints. `layer` and `data` have room for all sources. */
+static bool write_layer(struct make *m, unsigned to, bool drop, const struct layer **layer,
                         const uint8_t **data, struct err *err)
 {
     struct target t = header_target(&m->header, to, m->file.fd, m->out, m->threads);
@@ -149,29 +138,28 @@ static bool write_layer(struct make *m, unsigned to, enum how how, const struct 
             data[parts.n++] = m->source[s].data;
         }
     const struct kind *kind = t.layer->kind;
-    struct census *census = &m->layer[to].census;
-    if (how == DROP)
-        return kind->dropping->write(&t, layer[0], data[0], err);
-    if (!copies(kind, how))
+    struct census *census = &m->each[to];
+    if (kind_unites(kind))
         return table_write_union(&t, &parts, census, err);
-    if (!target_copy(&t, data[0], err))
-        return false;
     *census = (struct census){0};
     kind->census(layer[0], data[0], m->threads, census);
-    return true;
+    return drop ? kind->dropping->write(&t, layer[0], data[0], &census->fpr, err)
+                : target_copy(&t, data[0], err);
 }
 
 /* Writes all layers of m->header. In order: the offset of a layer depends on the lengths of those
- * before it, which DROP changes. */
-static bool write_layers(struct make *m, enum how how, struct err *err)
+ * before it, which `drop` changes. */
+static bool write_layers(struct make *m, bool drop, struct err *err)
 {
     const struct layer **layer = calloc(m->n_sources, sizeof *layer);
     const uint8_t **data = calloc(m->n_sources, sizeof *data);
-    bool room = layer != NULL && data != NULL, ok = room || fail(err, "out of memory");
-    for (unsigned i = 0; room && ok && i < m->header.n_layers; i++)
-        ok = write_layer(m, i, how, layer, data, err);
+    bool room = layer != NULL && data != NULL;
+    bool ok = room ? header_reserve(&m->header, &m->file, err) : fail(err, "out of memory");
+    for (unsigned i = 0; ok && i < m->header.n_layers; i++)
+        ok = write_layer(m, i, drop, layer, data, err);
     free(layer);
     free(data);
+    layers_census_whole(&m->header, m->each, &m->census);
     return ok;
 }
 
@@ -238,25 +226,6 @@ static bool place_layer(struct make *m, const struct filter *f, unsigned which, 
     return true;
 }
 
-/* Keys are added to the last layer, so layers that take no keys come first. */
-static void sort_layers(struct make *m)
-{
-    struct layer sorted[FORMAT_MAX_LAYERS];
-    struct make_layer made[FORMAT_MAX_LAYERS];
-    unsigned place[FORMAT_MAX_LAYERS] = {0}, n = 0;
-    for (int changes = 0; changes < 2; changes++)
-        for (unsigned i = 0; i < m->header.n_layers; i++)
-            if (kind_takes_keys(m->header.layers[i].kind) == (changes != 0)) {
-                place[i] = n;
-                made[n] = m->layer[i];
-                sorted[n++] = m->header.layers[i];
-            }
-    memcpy(m->header.layers, sorted, n * sizeof *sorted);
-    memcpy(m->layer, made, n * sizeof *made);
-    for (size_t s = 0; s < m->n_sources; s++)
-        m->source[s].to = place[m->source[s].to];
-}
-
 static bool is_of_one_size(const struct make *m)
 {
     const struct layer *first = &m->header.layers[0];
@@ -267,43 +236,41 @@ static bool is_of_one_size(const struct make *m)
     return same;
 }
 
+/* Keys are added to the last layer, so layers that take no keys come first. */
 static bool place_layers(struct make *m, struct err *err)
 {
-    for (unsigned i = 0; i < m->n_in; i++)
-        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
-            if (!m->in[i].header.layers[l].is_void && !place_layer(m, &m->in[i], l, err))
-                return false;
-    if (m->intersects)
-        return is_of_one_size(m) || fail_intersection(err);
-    sort_layers(m);
-    return true;
+    for (int takes_keys = 0; takes_keys < 2; takes_keys++)
+        for (unsigned i = 0; i < m->n_in; i++)
+            for (unsigned l = 0; l < m->in[i].header.n_layers; l++) {
+                const struct layer *layer = &m->in[i].header.layers[l];
+                if (!layer->is_void && kind_takes_keys(layer->kind) == (takes_keys != 0) &&
+                    !place_layer(m, &m->in[i], l, err))
+                    return false;
+            }
+    return !m->intersects || is_of_one_size(m) || fail_intersection(err);
 }
 
-/* Makes the header of the placed layers. */
+/* Completes the header of the placed layers. */
 static void union_header(struct make *m)
 {
-    struct layer from[FORMAT_MAX_LAYERS];
     struct header *h = &m->header;
-    unsigned n = h->n_layers;
     double absent = 1;
-    memcpy(from, h->layers, sizeof from);
-    begin_header(m);
     for (unsigned i = 1; i < m->n_in; i++)
         header_join_keys(h, &m->in[i].header);
     if (m->intersects && m->n_in > 1)
         h->compat |= COMPAT_INTERSECTED;
-    h->n_layers = n;
-    for (unsigned i = 0; i < n; i++) {
-        h->layers[i] = (struct layer){.kind = from[i].kind,
-                                      .id = i + 1,
-                                      .n_design = from[i].n_design,
-                                      .fpr_design = from[i].fpr_design,
-                                      .data_len = from[i].data_len};
-        memcpy(h->layers[i].geometry, from[i].geometry, sizeof from[i].geometry);
-        h->n_design += h->layers[i].n_design;
-        absent *= 1 - h->layers[i].fpr_design;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        struct layer *layer = &h->layers[i], from = *layer;
+        *layer = (struct layer){.kind = from.kind,
+                                .id = i + 1,
+                                .n_design = from.n_design,
+                                .fpr_design = from.fpr_design,
+                                .data_len = from.data_len};
+        memcpy(layer->geometry, from.geometry, sizeof from.geometry);
+        h->n_design += layer->n_design;
+        absent *= 1 - layer->fpr_design;
     }
-    h->fpr_design = n == 1 ? h->layers[0].fpr_design : format_rate(1 - absent);
+    h->fpr_design = h->n_layers == 1 ? h->layers[0].fpr_design : format_rate(1 - absent);
     h->compat &= ~(uint32_t)COMPAT_JOINED;
     format_place(h);
 }
@@ -331,7 +298,7 @@ static void make_growing(struct make *m)
         promised = fmax(promised, m->in[i].header.fpr_design);
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
-        double fpr = m->layer[i].census.fpr;
+        double fpr = m->each[i].fpr;
         layer->generation = layer->id;
         used += i == newest ? fmax(layer->fpr_design, fpr) : fpr;
     }
@@ -351,9 +318,9 @@ static void count_keys(struct make *m)
     uint64_t n = 0;
     for (unsigned i = 0; i < h->n_layers; i++) {
         h->layers[i].n_before = n;
-        n += (uint64_t)round(m->layer[i].census.n);
+        n += (uint64_t)round(m->each[i].n);
         if (i + 1 < h->n_layers)
-            h->layers[i].fpr_closed = m->layer[i].census.fpr;
+            h->layers[i].fpr_closed = m->each[i].fpr;
     }
     /* Other programs go on with the sum of their counts. */
     if (kind_is_foreign(h->layers[0].kind) && !m->intersects && !chain_is_exact(h)) {
@@ -368,25 +335,13 @@ static void count_keys(struct make *m)
 
 static bool unite(struct make *m, struct err *err)
 {
-    double absent = 1;
+    begin_header(m);
+    memset(m->layer, 0, sizeof m->layer);
+    m->n_sources = 0;
     if (!place_layers(m, err))
         return false;
     union_header(m);
-    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, UNITE, err))
-        return false;
-    double above = 0;
-    m->n = m->n_low = 0;
-    for (unsigned i = 0; i < m->header.n_layers; i++) {
-        const struct census *c = &m->layer[i].census;
-        absent *= 1 - c->fpr;
-        m->n += c->n;
-        m->n_low = m->intersects ? 0 : fmax(m->n_low, c->n_low);
-        above = hypot(above, c->n_high - c->n);
-    }
-    m->n_low = round(m->n_low);
-    m->n_high = round(m->n + above);
-    m->fpr = 1 - absent;
-    return true;
+    return write_layers(m, false, err);
 }
 
 /* Takes apart the layers of the result that are fuller than `slack` times the design rates of their
@@ -399,7 +354,7 @@ static bool take_apart(struct make *m, double slack)
         const struct layer *made = &m->header.layers[i];
         bool equal = true;
         if (m->layer[i].n < 2 || !kind_folds(made->kind) ||
-            m->layer[i].census.fpr <= slack * m->layer[i].fpr_design)
+            m->each[i].fpr <= slack * m->layer[i].fpr_design)
             continue;
         for (size_t s = 0; s < m->n_sources; s++)
             equal &= m->source[s].to != i || m->source[s].layer->data_len == made->data_len;
@@ -411,14 +366,6 @@ static bool take_apart(struct make *m, double slack)
     return any;
 }
 
-/* Forgets where the layers were placed. */
-static void begin_again(struct make *m)
-{
-    m->header = (struct header){0};
-    memset(m->layer, 0, sizeof m->layer);
-    m->n_sources = 0;
-}
-
 bool make_union(struct make *m, bool intersect, double limit, struct err *err)
 {
     double design = 0;
@@ -426,33 +373,18 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
     for (unsigned i = 0; i < m->n_in; i++)
         design += m->in[i].header.fpr_design;
     bool ok = unite(m, err);
-    while (ok && m->fpr > limit && !intersect && take_apart(m, limit / design)) {
-        begin_again(m);
+    while (ok && m->census.fpr > limit && !intersect && take_apart(m, limit / design))
         ok = unite(m, err);
-    }
     if (!ok)
         return false;
     count_keys(m);
     if (grows(m))
         make_growing(m);
+    layers_census_whole(&m->header, m->each, &m->census);
     return true;
 }
 
-bool make_estimates(const struct make *m)
-{
-    const struct header *h = &m->header;
-    return !format_shares_keys(h) && (h->compat & COMPAT_INTERSECTED) == 0;
-}
-
 /* ---- Folding. */
-
-/* n[i]: the keys in layer i. folded[i]: the layer that it becomes, if it can be folded. */
-struct fold {
-    struct make *m;
-    double p;
-    double n[FORMAT_MAX_LAYERS];
-    struct layer folded[FORMAT_MAX_LAYERS];
-};
 
 static bool can_fold(const struct header *h)
 {
@@ -467,75 +399,57 @@ static const struct layer *from_layer(const struct make *m, unsigned i)
     return &m->in[0].header.layers[i];
 }
 
-static double share(const struct fold *f, unsigned i)
+/* The part of the rate p that a layer gets. Layers keep the proportion of their rates. */
+static double share(const struct make *m, unsigned i, double p)
 {
-    return format_rate(from_layer(f->m, i)->fpr_design * f->p / f->m->in[0].header.fpr_design);
+    return format_rate(from_layer(m, i)->fpr_design * p / m->in[0].header.fpr_design);
 }
 
-/* Chooses the smallest layer of more than `above` bytes into which layer i folds and which may keep
- * its rate by the design's formula. The bits decide later. They differ from the formula by a few
- * per cent at most, hence the factor. */
-static void choose_fold(struct fold *f, unsigned i, uint64_t above)
+/* Makes `out` the smallest layer into which layer i folds and whose bits keep its part of the rate
+ * p; layer i itself if there is none. The bits differ from the design's formula by a few per cent
+ * at most, so sizes are tried from the one that may do. */
+static void fold_layer(const struct make *m, unsigned i, double p, struct layer *out)
 {
-    const struct layer *layer = from_layer(f->m, i);
-    layer->kind->uniting->fold(layer, f->n[i], 1.05 * share(f, i), above, &f->folded[i]);
+    const struct layer *layer = from_layer(m, i);
+    const uint8_t *data = m->in[0].data[i];
+    struct census now, folded;
+    layers_census(filter_layers(&m->in[0]), i, m->threads, &now);
+    out->data_len = 0;
+    do {
+        layer->kind->uniting->fold(layer, now.n, 1.05 * share(m, i, p), out->data_len, out);
+        if (out->data_len == layer->data_len)
+            return;
+        table_census_folded(layer, data, out, m->threads, &folded);
+    } while (folded.fpr > share(m, i, p));
 }
 
-/* Makes the header, with the layers folded as chosen. */
-static void fold_header(struct fold *f)
+/* Makes the header, with the layers folded. */
+static void fold_header(struct make *m, double p)
 {
-    const struct header *from = &f->m->in[0].header;
-    struct header *h = &f->m->header;
-    begin_header(f->m);
+    const struct header *from = &m->in[0].header;
+    struct header *h = &m->header;
+    begin_header(m);
     h->policy = from->policy;
-    h->fpr_design = f->p;
+    h->fpr_design = p;
     h->counters = from->counters;
     h->made = from->made;
     h->n_layers = from->n_layers;
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
-        bool folds = kind_folds(from->layers[i].kind);
-        *layer = folds ? f->folded[i] : from->layers[i];
-        if (f->m->reproducible)
-            layer->since = 0;
-        if (folds) {
-            layer->fpr_design = share(f, i);
+        *layer = from->layers[i];
+        add_source(m, &m->in[0], i, i);
+        if (kind_folds(layer->kind)) {
+            fold_layer(m, i, p, layer);
+            layer->fpr_design = share(m, i, p);
             if (layer->data_len < from->layers[i].data_len || layer->n_design == 0)
                 layer->n_design = (uint64_t)fmax(1, layer_n_at(layer, layer->fpr_design));
         }
+        if (m->reproducible)
+            layer->since = 0;
         if (from->n_design != 0)
             h->n_design += layer->n_design;
     }
     format_place(h);
-}
-
-static bool write_folded(struct fold *f, struct err *err)
-{
-    struct make *m = f->m;
-    fold_header(f);
-    m->fpr = m->n = 0;
-    if (!header_reserve(&m->header, &m->file, err) || !write_layers(m, FOLD, err))
-        return false;
-    for (unsigned i = 0; i < m->header.n_layers; i++) {
-        m->n += m->layer[i].census.n;
-        m->fpr += m->layer[i].census.fpr * (1 - m->fpr);
-    }
-    return true;
-}
-
-/* Chooses a larger size for folded layers whose rate is too high. False: no size changed. */
-static bool correct_folds(struct fold *f)
-{
-    bool any = false;
-    for (unsigned i = 0; i < f->m->header.n_layers; i++) {
-        uint64_t len = f->folded[i].data_len;
-        if (!kind_folds(from_layer(f->m, i)->kind) || f->m->layer[i].census.fpr <= share(f, i))
-            continue;
-        if (len < from_layer(f->m, i)->data_len)
-            choose_fold(f, i, len);
-        any |= f->folded[i].data_len > len;
-    }
-    return any;
 }
 
 /* The counters match the bits that were read if the file was clean and no writer has come since. A
@@ -549,27 +463,16 @@ static bool counters_hold(const struct filter *f)
 static bool fold(struct make *m, double p, struct err *err)
 {
     char had[NUM_TEXT], wanted[NUM_TEXT];
-    struct fold f = {.m = m, .p = p};
     struct header *h = &m->header;
-    struct census census;
-    for (unsigned i = 0; i < m->in[0].header.n_layers; i++) {
-        add_source(m, &m->in[0], i, i);
-        if (!kind_folds(from_layer(m, i)->kind))
-            continue;
-        layers_census(filter_layers(&m->in[0]), i, m->threads, &census);
-        f.n[i] = census.n;
-        choose_fold(&f, i, 0);
-    }
-    do
-        if (!write_folded(&f, err))
-            return false;
-    while (correct_folds(&f));
+    fold_header(m, p);
+    if (!write_layers(m, false, err))
+        return false;
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].fpr_closed > 0 && h->layers[i].data_len < from_layer(m, i)->data_len)
-            h->layers[i].fpr_closed = m->layer[i].census.fpr;
-    if (m->fpr > p)
+            h->layers[i].fpr_closed = m->each[i].fpr;
+    if (m->census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
-                    m->in[0].path, num_show_fpr(had, m->fpr), num_show_fpr(wanted, p));
+                    m->in[0].path, num_show_fpr(had, m->census.fpr), num_show_fpr(wanted, p));
     /* What older layers took for known before they were folded is not known any more. */
     bool given_at_once = h->made == h->counters.keys_added && counters_hold(&m->in[0]);
     if (!given_at_once && !format_forgets(h))
@@ -587,33 +490,10 @@ static bool can_drop(const struct header *h)
     return all;
 }
 
-/* Divides the rate p among the layers in equal parts. A layer that was made for a higher rate than
- * its part keeps that rate, and the others get less. */
-static void share_rate(const struct header *from, double p, double *share)
-{
-    unsigned n = from->n_layers;
-    bool kept[FORMAT_MAX_LAYERS] = {false}, again = true;
-    while (again && n > 0) {
-        double equal = p / n;
-        again = false;
-        for (unsigned i = 0; i < from->n_layers; i++) {
-            if (kept[i])
-                continue;
-            share[i] = equal;
-            if (from->layers[i].fpr_design < equal)
-                continue;
-            kept[i] = again = true;
-            p -= share[i] = from->layers[i].fpr_design;
-            n--;
-        }
-    }
-}
-
 static bool drop(struct make *m, double p, struct err *err)
 {
     const struct header *from = &m->in[0].header;
     struct header *h = &m->header;
-    double share[FORMAT_MAX_LAYERS] = {0};
     char had[NUM_TEXT], wanted[NUM_TEXT];
     if (p < from->fpr_design)
         return fail(err, "'%s' was made for an FPR of %s; lowering it to %s needs the keys",
@@ -626,16 +506,13 @@ static bool drop(struct make *m, double p, struct err *err)
     h->n_layers = from->n_layers;
     h->n_design = from->n_design;
     h->fpr_design = p;
-    share_rate(from, p, share);
     for (unsigned i = 0; i < h->n_layers; i++) {
         add_source(m, &m->in[0], i, i);
-        from->layers[i].kind->dropping->drop(&from->layers[i], share[i], &h->layers[i]);
-        h->layers[i].fpr_design = share[i];
+        from->layers[i].kind->dropping->drop(&from->layers[i], share(m, i, p), &h->layers[i]);
+        h->layers[i].fpr_design = share(m, i, p);
     }
     format_place(h);
-    /* The output is at most as long as the input; unused space is freed at the end. */
-    return newfile_reserve(&m->file, from->file_len, from->file_len, err) &&
-           write_layers(m, DROP, err);
+    return write_layers(m, true, err);
 }
 
 /* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
@@ -678,22 +555,8 @@ static bool narrow(struct make *m, double p, struct err *err)
     if (!combine_write(&c, &m->file, m->out, err))
         return false;
     m->header = c.header;
-    m->fpr = combine_fpr(&c);
-    m->n = make_estimates(m) ? census.n : NAN;
-    return true;
-}
-
-/* Reads the new file's bits. */
-static bool census_made(struct make *m, struct err *err)
-{
-    struct filter made;
-    struct census census;
-    if (!filter_open(&made, m->out, FILTER_READ, err))
-        return false;
-    layers_census_all(filter_layers(&made), m->threads, &census);
-    filter_close(&made);
-    m->fpr = census.fpr;
-    m->n = census.n;
+    layers_census_whole(&m->header, &census, &m->census);
+    m->census.fpr = combine_fpr(&c);
     return true;
 }
 
@@ -722,6 +585,6 @@ bool make_shrink(struct make *m, double p, struct err *err)
     if (combine_counts(h))
         return narrow(m, p, err) && make_commit(m, err);
     if (can_drop(h))
-        return drop(m, p, err) && make_commit(m, err) && census_made(m, err);
+        return drop(m, p, err) && make_commit(m, err);
     return fold(m, p, err) && make_commit(m, err);
 }

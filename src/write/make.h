@@ -30,10 +30,8 @@ struct make_source;
  * its size, or none. */
 enum make_meets { MEETS_FITTING, MEETS_EQUAL, MEETS_NONE };
 
-/* A layer of the result. */
+/* A layer of a union. */
 struct make_layer {
-    struct census census; /* of its bits; not set when bits of fingerprints are dropped */
-    /* Private, for unions. */
     double fpr_design; /* the sum of its sources' */
     unsigned n;        /* sources */
     enum make_meets meets;
@@ -52,10 +50,10 @@ struct make {
     bool replaces_input;
     /* The result. */
     struct header header;
-    double fpr, n;        /* current FPR, and keys of all layers, by its bits */
-    double n_low, n_high; /* of a union or intersection: the fewest and the most distinct keys */
+    struct census census; /* by make_union and make_shrink */
     /* Private. */
     bool intersects;
+    struct census each[FORMAT_MAX_LAYERS]; /* of the result's layers */
     struct make_source *source;
     size_t n_sources;
     struct make_layer layer[FORMAT_MAX_LAYERS];
@@ -80,9 +78,6 @@ bool make_check_sound(const struct make *m, struct err *err);
  * own, too. The result does not forget. It grows if an input does. `intersect`: each input is one
  * layer, all of one size; bits that all have are kept. */
 bool make_union(struct make *m, bool intersect, double limit, struct err *err);
-
-/* Do the bits of the result tell its number of keys? */
-bool make_estimates(const struct make *m);
 
 /* Makes the one input smaller, at a rate of at most p with its present keys; 0: its design rate.
  * Checks the input, and commits the file.

@@ -445,7 +445,8 @@ TEST(columns_can_be_dropped)
     struct made c = {.fd = memfd_create("ribbon", MFD_CLOEXEC), .header = b.header};
     struct target target = header_target(&c.header, 0, c.fd, "test", 1);
     const struct layer *from = &f.header.layers[0];
-    CHECK(ribbon_drop(&target, from, f.map + from->data_off, &err));
+    double fpr;
+    CHECK(ribbon_drop(&target, from, f.map + from->data_off, &fpr, &err));
     CHECK(header_write(&c.header, c.fd, "test", &err));
     size_t b_len, c_len;
     uint8_t *want = contents(&b, &b_len), *got = contents(&c, &c_len);

@@ -124,7 +124,7 @@ static bool drop_layer(struct drop *d, const struct layer *from, struct err *err
 }
 
 bool ribbon_drop(const struct target *target, const struct layer *from, const uint8_t *data,
-                 struct err *err)
+                 double *fpr, struct err *err)
 {
     struct drop d = {
         .target = target, .from = ribbon_of(from), .to = ribbon_of(target->layer), .data = data};
@@ -132,6 +132,7 @@ bool ribbon_drop(const struct target *target, const struct layer *from, const ui
         return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",
                     target->name);
     bool ok = drop_layer(&d, from, err);
+    *fpr = ribbon_layer_fpr(&d.to, from, data);
     free(d.directory);
     free(d.buf);
     return ok;

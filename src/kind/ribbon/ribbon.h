@@ -160,8 +160,9 @@ uint64_t ribbon_build_memory(void);
 uint64_t ribbon_trial_len(uint64_t n, double p);
 
 /* Makes the target layer from a layer with the same keys and more columns. The target's geometry
- * gives the wanted columns. Like ribbon_build, places the blocks and sets the length. */
+ * gives the wanted columns. Like ribbon_build, places the blocks and sets the length. Sets *fpr to
+ * the FPR of the layer. */
 bool ribbon_drop(const struct target *target, const struct layer *from, const uint8_t *data,
-                 struct err *err);
+                 double *fpr, struct err *err);
 
 #endif
