@@ -24,12 +24,6 @@
 static const char temp_suffix[] = ".seen-tmp";
 enum { TEMP_RANDOM = 6, TEMP_NAME = NAME_MAX - 1 - 1 - TEMP_RANDOM - (int)sizeof temp_suffix + 1 };
 
-static bool no_memory(struct err *err)
-{
-    errno = ENOMEM;
-    return fail_errno(err, "cannot continue");
-}
-
 static const char *base_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -44,10 +38,7 @@ static int open_old(const struct newfile *nf)
 {
     int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
     int fd = openat(nf->dir_fd, base_of(nf->path), O_RDWR | flags);
-    if (fd < 0 && (errno == EACCES || errno == EROFS || errno == EPERM || errno == ETXTBSY ||
-                   errno == ENOSPC || errno == EDQUOT))
-        fd = openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
-    return fd;
+    return fd >= 0 ? fd : openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
 }
 
 static bool exists(const char *path, struct err *err)
@@ -250,7 +241,7 @@ static void forget_temp(struct newfile *nf)
 static bool new_temp(struct newfile *nf, struct err *err)
 {
     if (nf->temp == NULL && (nf->temp = malloc(NAME_MAX + 1)) == NULL)
-        return no_memory(err);
+        return fail(err, "out of memory");
     if (!temp_name(nf->path, nf->temp, err))
         return false;
     sig_remove(nf->dir_fd, nf->temp);
@@ -316,7 +307,7 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
     }
     char *dir = disk_dir_of(nf->path);
     if (dir == NULL)
-        return no_memory(err);
+        return fail(err, "out of memory");
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
     if (nf->dir_fd < 0 && errno == ENOENT && strstr(path, "://") != NULL)
