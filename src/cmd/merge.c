@@ -80,14 +80,9 @@ static bool any_counts(const struct make *m)
     return any;
 }
 
-static unsigned fingerprint_width(const struct layer *layer)
-{
-    return layer->kind->counts->bits(layer);
-}
-
 static unsigned result_bits(const struct combine *made)
 {
-    return fingerprint_width(&made->header.layers[0]);
+    return layer_fingerprint(&made->header.layers[0]);
 }
 
 /* The highest rate that the result may have, unless --force is given. */
@@ -119,9 +114,9 @@ static void note_bits(const struct merge *m)
     const struct combine *made = &m->combine;
     unsigned widest = 0;
     for (unsigned i = 1; i < made->n; i++)
-        if (fingerprint_width(made->layer[i]) > fingerprint_width(made->layer[widest]))
+        if (layer_fingerprint(made->layer[i]) > layer_fingerprint(made->layer[widest]))
             widest = i;
-    unsigned most = fingerprint_width(made->layer[widest]);
+    unsigned most = layer_fingerprint(made->layer[widest]);
     if (most > result_bits(made))
         say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
                  m->make.in[widest].path, most, m->make.out, result_bits(made));

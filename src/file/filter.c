@@ -693,7 +693,7 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
 {
     const struct layer *l = &f->header.layers[0];
     struct need need = {f, 0, trusts(f), err};
-    if (is_unverified(&need) && !l->kind->counts->pages(l, f->data[0], keys, n, need_page, &need))
+    if (is_unverified(&need) && !l->kind->pages(l, f->data[0], keys, n, need_page, &need))
         return false;
     l->kind->counts->query(l, f->data[0], keys, n, count);
     return true;

@@ -266,10 +266,9 @@ bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct e
         return true;
     }
     if (d->batch_for != NULL) {
-        const struct kind_counts *counts = plan->kind->counts;
         const struct layer *layer = &d->batch_for->layers[0];
         plan->p = d->batch_for->fpr_design;
-        counts->narrow(layer, counts->bits(layer), &plan->layer);
+        plan->kind->counts->narrow(layer, layer_fingerprint(layer), &plan->layer);
         return true;
     }
     if (!plan_solve(plan, err))

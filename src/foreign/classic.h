@@ -151,6 +151,9 @@ double classic_excess(const struct layer *layer, double set, struct classic_step
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
                              double bits_set, classic_value *value);
 
+/* The census of a layer with `set` bits set. */
+void classic_census_of(const struct layer *layer, uint64_t set, struct census *out);
+
 /* The members of struct kind that do not depend on the layout. */
 bool classic_check(const struct layer *layer, struct err *err);
 void classic_query(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
@@ -159,7 +162,6 @@ void classic_add(const struct layer *layer, uint8_t *data, struct hashes keys, s
                  uint64_t *present);
 bool classic_pages(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                    bool (*need)(void *ctx, uint64_t page), void *ctx);
-void classic_census_of(const struct layer *layer, uint64_t set, struct census *out);
 bool classic_alike(const struct layer *a, const struct layer *b);
 struct shape classic_shape(const struct layer *layer);
 double classic_fpr_at(const struct layer *layer, double n);

@@ -95,7 +95,6 @@ static const struct layout layout = {
     .file_len = classic_bitmap_len,
     .show = show,
     .positions = positions,
-    .census_of = classic_census_of,
     .redis = &classic_redis,
 };
 

@@ -240,7 +240,6 @@ static const struct layout layout = {
     .caveat = "the hash functions agree with each other on many short keys, so these set fewer "
               "than k bits: the real FPR is higher, and the number of keys differs",
     .positions = positions,
-    .census_of = classic_census_of,
     .redis = &classic_redis,
 };
 

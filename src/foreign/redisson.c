@@ -310,7 +310,6 @@ static const struct layout layout = {
     .positions = positions,
     .excess = excess,
     .factor = 4,
-    .census_of = classic_census_of,
     .redis = &redis,
     .caveat = "(c/m)^k is too low, since a key's positions depend on each other; the current FPR "
               "is that of a sample of hashes, and the number of keys may be off by a few percent",

@@ -90,7 +90,7 @@ struct shape {
     unsigned k;
     double columns;
     /* Kinds that count. */
-    unsigned fingerprint;         /* bits of a fingerprint */
+    unsigned fingerprint;         /* bits; with 64, different hashes have different ones */
     uint64_t fingerprints, total; /* number of fingerprints; sum of all counts */
 };
 
@@ -200,16 +200,10 @@ struct counts_seen {
 };
 
 struct kind_counts {
-    /* Sets count[i] to the count of key i, 0 if it is absent. n is at most LAYER_BATCH. */
+    /* Sets count[i] to the count of key i, 0 if it is absent. n is at most LAYER_BATCH. Reads the
+     * pages of a query. */
     void (*query)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
                   uint64_t *count);
-
-    /* Calls need(ctx, page) for every page that determines the counts of n keys. */
-    bool (*pages)(const struct layer *layer, const uint8_t *data, struct hashes keys, size_t n,
-                  bool (*need)(void *ctx, uint64_t page), void *ctx);
-
-    /* Bits of a fingerprint; with 64, keys with different hashes have different fingerprints. */
-    unsigned (*bits)(const struct layer *layer);
 
     /* Combines n layers, at least 1, into the target layer, and changes its length (target_resize).
      * The target layer is of this kind. Its fingerprints have no more bits than the narrowest input
@@ -342,6 +336,12 @@ static inline bool kind_is_exact(const struct kind *kind)
 static inline bool kind_counts(const struct kind *kind)
 {
     return kind->counts != NULL;
+}
+
+/* Of a kind that counts. */
+static inline unsigned layer_fingerprint(const struct layer *layer)
+{
+    return layer->kind->shape(layer).fingerprint;
 }
 
 enum {

@@ -187,10 +187,6 @@ struct layout {
      * m. NULL: the family has no positions. */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);
 
-    /* The census of a layer with `set` set bits, assuming independent bits. NULL if `redis`
-     * is. */
-    void (*census_of)(const struct layer *layer, uint64_t set, struct census *out);
-
     /* NULL: the bits are not stored as a Redis string. */
     const struct layout_redis *redis;
 

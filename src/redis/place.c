@@ -9,7 +9,6 @@
 #include <zlib.h>
 
 #include "base/sig.h"
-#include "foreign/classic.h"
 #include "redis/password.h"
 #include "file/header.h"
 
@@ -212,7 +211,7 @@ double redis_fpr(const struct redis *r)
     double sum = 0;
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct census census;
-        redis_layer(r)->kind->layout->census_of(redis_layer(r), r->shard[i].set, &census);
+        classic_census_of(redis_layer(r), r->shard[i].set, &census);
         sum += census.fpr;
     }
     return sum / r->n_shards;

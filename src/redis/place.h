@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#include "foreign/layout.h"
+#include "foreign/classic.h"
 #include "redis/cluster.h"
 #include "redis/uri.h"
 #include "file/format.h"

@@ -94,7 +94,7 @@ static bool take_all(struct redis *r, unsigned threads, struct census *layer, st
     *all = *layer = (struct census){0};
     for (unsigned i = 0; ok && i < r->n_shards; i++) {
         struct census shard;
-        kind->layout->census_of(redis_layer(r), r->shard[i].set, &shard);
+        classic_census_of(redis_layer(r), r->shard[i].set, &shard);
         sum_up(layer, &shard, r->n_shards);
         layer->bits = shard.bits;
         if (kind->sampled_fpr != NULL)

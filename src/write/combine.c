@@ -11,23 +11,18 @@ bool combine_counts(const struct header *h)
     return h->n_layers == 1 && kind_counts(h->layers[0].kind);
 }
 
-static unsigned bits_of(const struct layer *layer)
-{
-    return layer->kind->counts->bits(layer);
-}
-
 static const struct layer *narrowest(const struct layer *const *layer, unsigned n)
 {
     const struct layer *best = layer[0];
     for (unsigned i = 1; i < n; i++)
-        if (bits_of(layer[i]) < bits_of(best))
+        if (layer_fingerprint(layer[i]) < layer_fingerprint(best))
             best = layer[i];
     return best;
 }
 
 unsigned combine_bits(const struct layer *const *layer, unsigned n)
 {
-    return bits_of(narrowest(layer, n));
+    return layer_fingerprint(narrowest(layer, n));
 }
 
 void combine_header(struct combine *c)
@@ -36,13 +31,13 @@ void combine_header(struct combine *c)
     struct header *h = &c->header;
     struct layer *layer = &h->layers[0];
     header_begin_like(h, c->keys, c->reproducible);
-    like->kind->counts->narrow(like, c->bits != 0 ? c->bits : bits_of(like), layer);
+    like->kind->counts->narrow(like, c->bits != 0 ? c->bits : layer_fingerprint(like), layer);
     layer->id = 1;
     h->n_design = layer->n_design = like->n_design;
     h->fpr_design = layer->fpr_design = like->fpr_design;
     h->n_layers = 1;
     /* Of two inputs, different keys may have one fingerprint. */
-    if (c->op == COUNTS_INTERSECT && c->n > 1 && bits_of(layer) < 64)
+    if (c->op == COUNTS_INTERSECT && c->n > 1 && layer_fingerprint(layer) < 64)
         h->compat |= COMPAT_INTERSECTED;
     format_place(h);
 }
@@ -66,14 +61,14 @@ static bool is_doubtful(const struct combine *c)
     const struct layer *made = &c->header.layers[0];
     struct census all, taken;
     double q = 0;
-    if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || bits_of(made) == 64)
+    if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || layer_fingerprint(made) == 64)
         return false;
     combine_census(c, &all);
     for (unsigned i = 1; i < c->n; i++) {
         c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &taken);
         q += taken.fpr;
     }
-    double pairs = all.n * all.n / 2 / ldexp(1, (int)bits_of(made));
+    double pairs = all.n * all.n / 2 / ldexp(1, (int)layer_fingerprint(made));
     return !(q < 1) || pairs * q / (1 - q) > MOST_DOUBT * (all.n_high - all.n);
 }
 
@@ -95,7 +90,7 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
 
 double combine_fpr(const struct combine *c)
 {
-    return ldexp((double)c->seen.made, -(int)bits_of(&c->header.layers[0]));
+    return ldexp((double)c->seen.made, -(int)layer_fingerprint(&c->header.layers[0]));
 }
 
 void combine_census(const struct combine *c, struct census *out)

@@ -452,7 +452,7 @@ bool derive_check(const struct filter *from, struct err *err)
                     "create --counted --fpr 0' makes a set that does",
                     from->path, format_kind_name(&from->header));
     const struct layer *layer = &from->header.layers[0];
-    unsigned bits = layer->kind->counts->bits(layer);
+    unsigned bits = layer_fingerprint(layer);
     return bits == 64 ||
            fail(err,
                 "'%s' has fingerprints of %u bits, not whole hashes, so other filters cannot be "

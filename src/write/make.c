@@ -535,7 +535,7 @@ static bool narrow(struct make *m, double p, struct err *err)
     if (census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
                     num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
-    unsigned bits = layer->kind->counts->bits(layer);
+    unsigned bits = layer_fingerprint(layer);
     struct combine c = {.op = COUNTS_ADD,
                         .layer = &layer,
                         .data = &data,

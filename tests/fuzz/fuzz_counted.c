@@ -30,7 +30,7 @@ static void query(const struct counted_set *set, const struct counted_run *run, 
         if (exact)
             MUST((present[i / 64] >> i % 64 & 1) == 1 && count[i] == run->count[i]);
         if (i % 16 == 0)
-            MUST(counted_pages(set, &run->value[i], 1, true, inside, &len));
+            MUST(counted_pages(set, &run->value[i], 1, inside, &len));
     }
 }
 

@@ -411,7 +411,7 @@ static void use(const struct counted_set *set)
     counted_query(set, hash, 64, &present);
     counted_query_counts(set, hash, 64, count);
     for (unsigned i = 0; i < 64; i += 8)
-        counted_pages(set, &hash[i], 1, true, touch, (void *)(uintptr_t)set);
+        counted_pages(set, &hash[i], 1, touch, (void *)(uintptr_t)set);
     for (uint64_t page = 0; page * 4096 < set->directory_len; page++)
         counted_check_page(set, page, &err);
     counted_read(&r, set);
@@ -588,10 +588,10 @@ static void check_pages(unsigned shift, unsigned most)
     for (unsigned i = 0; i < 200; i++) {
         uint64_t hash = i % 2 == 0 ? draw() >> shift : e.value[draw() % e.n], present = 0, count;
         struct pages pages = {{0}};
-        CHECK(counted_pages(&set, &hash, 1, true, note, &pages));
+        CHECK(counted_pages(&set, &hash, 1, note, &pages));
         unsigned asked = bits_count(pages.bits, 1024), left = asked - 1;
         CHECK(asked >= 1 && asked <= most);
-        CHECK(!counted_pages(&set, &hash, 1, true, refuse, &left));
+        CHECK(!counted_pages(&set, &hash, 1, refuse, &left));
         uint8_t *copy = malloc(m.len);
         memset(copy, 0xa5, m.len);
         for (size_t page = 0; page * 4096 < m.len; page++)
@@ -630,9 +630,9 @@ TEST(pages_of_a_batch_are_those_of_its_keys)
         uint64_t hash[N];
         for (unsigned i = 0; i < N; i++) {
             hash[i] = draw() >> (i % 4 == 0 ? 0 : shift);
-            CHECK(counted_pages(&set, &hash[i], 1, true, note, &each));
+            CHECK(counted_pages(&set, &hash[i], 1, note, &each));
         }
-        CHECK(counted_pages(&set, hash, N, true, note, &all));
+        CHECK(counted_pages(&set, hash, N, note, &all));
         CHECK(memcmp(&all, &each, sizeof all) == 0);
         free(m.data);
         free_entries(&e);

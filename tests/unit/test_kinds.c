@@ -23,7 +23,6 @@ static void check_layout(const struct layout *l)
         return;
     CHECK(l->summary != NULL && l->params != NULL);
     CHECK(l->design != NULL && l->read != NULL && l->write != NULL && l->file_len != NULL);
-    CHECK((l->redis == NULL) == (l->census_of == NULL));
 }
 
 /* What every kind has, and what belongs together. */

@@ -175,7 +175,7 @@ static bool pages(const struct layer *layer, const uint8_t *data, struct hashes 
                   bool (*need)(void *ctx, uint64_t page), void *ctx)
 {
     const struct counted_set set = set_of(layer, data);
-    return counted_pages(&set, keys.lane0, n, false, need, ctx);
+    return counted_pages(&set, keys.lane0, n, need, ctx);
 }
 
 static bool check_page(const struct layer *layer, const uint8_t *data, uint64_t page,
@@ -260,18 +260,6 @@ static void query_counts(const struct layer *layer, const uint8_t *data, struct 
     counted_query_counts(&set, keys.lane0, n, count);
 }
 
-static bool counts_pages(const struct layer *layer, const uint8_t *data, struct hashes keys,
-                         size_t n, bool (*need)(void *ctx, uint64_t page), void *ctx)
-{
-    const struct counted_set set = set_of(layer, data);
-    return counted_pages(&set, keys.lane0, n, true, need, ctx);
-}
-
-static unsigned bits(const struct layer *layer)
-{
-    return counted_of(layer).bits;
-}
-
 static void narrow(const struct layer *layer, unsigned to, struct layer *out)
 {
     struct counted c = counted_of(layer);
@@ -313,8 +301,6 @@ static bool hashes(const struct layer *layer, const uint8_t *data, uint64_t firs
 
 static const struct kind_counts counts = {
     .query = query_counts,
-    .pages = counts_pages,
-    .bits = bits,
     .combine = counted_combine,
     .narrow = narrow,
     .hashes = hashes,

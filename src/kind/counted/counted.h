@@ -177,10 +177,9 @@ void counted_query(const struct counted_set *set, const uint64_t *hash, size_t n
 void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
                           uint64_t *count);
 
-/* Calls need(ctx, page) for every page of 4096 bytes that the lookup of n hashes reads (with
- * `counts` also the lookup of their counts), before reading from it. Stops and returns false if
- * need does. */
-bool counted_pages(const struct counted_set *set, const uint64_t *hash, size_t n, bool counts,
+/* Calls need(ctx, page) for every page of 4096 bytes that the lookup of n hashes and of their
+ * counts reads, before reading from it. Stops and returns false if need does. */
+bool counted_pages(const struct counted_set *set, const uint64_t *hash, size_t n,
                    bool (*need)(void *ctx, uint64_t page), void *ctx);
 
 /* Validates the part of the directory that is in a page of 4096 bytes: offsets must ascend and be

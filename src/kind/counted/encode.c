@@ -49,7 +49,7 @@ static void start_block(struct encoder *e, uint64_t block)
 }
 
 /* Returns where the next `len` bytes of groups go; NULL: out of memory. */
-static uint8_t *make_room(struct encoder *e, size_t len, struct err *err)
+static uint8_t *make_out_room(struct encoder *e, size_t len, struct err *err)
 {
     enum { ROOM = 1 << 16 };
     struct counted_part *part = e->part;
@@ -78,7 +78,7 @@ static bool is_large_group(const struct encoder *e)
 static bool put_table(struct encoder *e, struct err *err)
 {
     size_t table = 8 * (size_t)e->slot;
-    if (make_room(e, table, err) == NULL)
+    if (make_out_room(e, table, err) == NULL)
         return false;
     uint8_t *group = e->part->groups + e->begin;
     memmove(group + table, group, e->part->groups_len - e->begin);
@@ -114,7 +114,7 @@ static bool put_large_block(struct encoder *e, struct err *err)
     for (uint64_t most = e->any_counts; most > 0; most >>= 8)
         bytes++;
     size_t len = 1 + e->n * (wide + bytes);
-    uint8_t *to = make_room(e, len + SLACK, err);
+    uint8_t *to = make_out_room(e, len + SLACK, err);
     if (to == NULL)
         return false;
     *to++ = (uint8_t)bytes;
@@ -143,7 +143,7 @@ static bool put_block(struct encoder *e, struct err *err)
     unsigned low = e->counted.low;
     uint64_t bits = counted_block_buckets(&e->counted, e->block) + e->n; /* before the counts */
     size_t len = (size_t)(bits + counts.bits + e->n * low + 7) / 8;
-    uint8_t *to = make_room(e, len + 8 * WORDS + SLACK, err);
+    uint8_t *to = make_out_room(e, len + 8 * WORDS + SLACK, err);
     if (to == NULL)
         return false;
     uint64_t word[WORDS] = {0};

@@ -149,8 +149,10 @@ static uint64_t look_up_large(const struct counted_set *set, const struct counte
     return less < UINT64_MAX ? less + 1 : 0;
 }
 
-/* The count of v, 0 if it is not in the set; without `counts`, 1 may stand for any count. */
-static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts, struct needs *needs)
+/* The count of v, 0 if it is not in the set. Without `counts`, 1 may stand for any count, and the
+ * same pages are announced: those of the whole block if it is not large. */
+static uint64_t find_count(const struct counted_set *set, uint64_t v, bool counts,
+                           struct needs *needs)
 {
     const struct counted *c = &set->counted;
     uint64_t block = v >> c->low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
@@ -168,7 +170,7 @@ static uint64_t look_up(const struct counted_set *set, uint64_t v, bool counts, 
 bool counted_has(const struct counted_set *set, uint64_t v)
 {
     struct needs needs = {.page = NULL};
-    return look_up(set, v, false, &needs) > 0;
+    return find_count(set, v, false, &needs) > 0;
 }
 
 void counted_query_counts(const struct counted_set *set, const uint64_t *hash, size_t n,
@@ -184,16 +186,16 @@ void counted_query_counts(const struct counted_set *set, const uint64_t *hash, s
         for (size_t k = 0; k < batch; k++) {
             count[i + k] = bit_of(present, k);
             if (count[i + k] > 0 && !all_one)
-                count[i + k] = look_up(set, counted_fingerprint(c, hash[i + k]), true, &needs);
+                count[i + k] = find_count(set, counted_fingerprint(c, hash[i + k]), true, &needs);
         }
     }
 }
 
-bool counted_pages(const struct counted_set *set, const uint64_t *hash, size_t n, bool counts,
+bool counted_pages(const struct counted_set *set, const uint64_t *hash, size_t n,
                    bool (*page)(void *ctx, uint64_t page), void *ctx)
 {
     struct needs needs = {.page = page, .ctx = ctx, .last = UINT64_MAX};
     for (size_t i = 0; i < n && !needs.refused; i++)
-        look_up(set, counted_fingerprint(&set->counted, hash[i]), counts, &needs);
+        find_count(set, counted_fingerprint(&set->counted, hash[i]), false, &needs);
     return !needs.refused;
 }
