@@ -478,17 +478,15 @@ static size_t encode_link(const struct layout_filter *filter, unsigned i, uint8_
     return lengths[kept.form].link;
 }
 
+/* In one piece, as the module loads it. */
 static bool write_header(const struct layout_filter *filter, const struct layout_sink *sink,
                          struct err *err)
 {
-    uint8_t bytes[LINK_LEN_MAX];
-    _Static_assert((int)CHAIN_LEN_MAX <= (int)LINK_LEN_MAX, "both parts fit");
-    if (!sink->write(sink->ctx, 0, bytes, encode_chain(filter, bytes), err))
-        return false;
+    uint8_t bytes[CHAIN_LEN_MAX + LAYOUT_LAYERS * LINK_LEN_MAX];
+    size_t len = encode_chain(filter, bytes);
     for (unsigned i = 0; i < filter->n_layers; i++)
-        if (!sink->write(sink->ctx, 0, bytes, encode_link(filter, i, bytes), err))
-            return false;
-    return true;
+        len += encode_link(filter, i, bytes + len);
+    return sink->write(sink->ctx, 0, bytes, len, err);
 }
 
 static bool write_file(const struct layout_filter *filter, const uint8_t *const *data,

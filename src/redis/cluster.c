@@ -26,12 +26,12 @@ enum {
 
 struct node {
     struct conn_address address;
-    char *host;        /* that of the address, to be freed; NULL in the first node */
-    struct conn *conn; /* NULL: none */
-    size_t begin, end; /* the node's part of `order` in this round */
-    size_t next;       /* place in `order` of the request whose reply comes next */
-    unsigned answered; /* commands of that request */
-    bool waits;        /* its replicas are still to acknowledge this round */
+    char host[MAX_HOST + 1]; /* that of the address, except in the first node */
+    struct conn *conn;       /* NULL: none */
+    size_t begin, end;       /* the node's part of `order` in this round */
+    size_t next;             /* place in `order` of the request whose reply comes next */
+    unsigned answered;       /* commands of that request */
+    bool waits;              /* its replicas are still to acknowledge this round */
 };
 
 enum job_state { PENDING, DONE, LOST };
@@ -88,29 +88,28 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
     return node->conn != NULL;
 }
 
-/* Finds the node at host:port, or adds it. NO_NODE: it cannot be added. */
-static uint16_t find_node(struct cluster *cl, const char *host, size_t len, unsigned port)
+/* Finds the node at host:port, of which node `teller` has told, or adds it. NO_NODE: it cannot be
+ * added. A node that does not know its own address gives an empty host: then uses the host at which
+ * it was reached, or 127.0.0.1 for a socket. */
+static uint16_t find_node(struct cluster *cl, const struct node *teller, const char *host,
+                          size_t len, unsigned port)
 {
+    if (len == 0) {
+        host = teller->address.host != NULL ? teller->address.host : "127.0.0.1";
+        len = strlen(host);
+    }
     for (size_t i = 0; i < cl->n_nodes; i++) {
         const struct conn_address *known = &cl->nodes[i].address;
         if (known->host != NULL && known->port == port && strlen(known->host) == len &&
             memcmp(known->host, host, len) == 0)
             return (uint16_t)i;
     }
-    char *copy = cl->n_nodes < MAX_NODES && len <= MAX_HOST ? strndup(host, len) : NULL;
-    if (copy == NULL)
+    if (cl->n_nodes == MAX_NODES || len > MAX_HOST)
         return NO_NODE;
-    cl->nodes[cl->n_nodes] = (struct node){.address = {.host = copy, .port = port}, .host = copy};
+    struct node *node = &cl->nodes[cl->n_nodes];
+    memcpy(node->host, host, len); /* all else is 0 */
+    node->address = (struct conn_address){.host = node->host, .port = port};
     return (uint16_t)cl->n_nodes++;
-}
-
-/* The same for an address told by node `teller`. A node that does not know its own address gives an
- * empty host: then uses the host at which it was reached, or 127.0.0.1 for a socket. */
-static uint16_t told_node(struct cluster *cl, const struct node *teller, const char *host,
-                          size_t len, unsigned port)
-{
-    const char *self = teller->address.host != NULL ? teller->address.host : "127.0.0.1";
-    return len > 0 ? find_node(cl, host, len, port) : find_node(cl, self, strlen(self), port);
 }
 
 /* ---- the map of slots */
@@ -128,8 +127,8 @@ static uint16_t map_node(struct cluster *cl, const struct node *teller, const st
     const struct reply *host = &r->elements[0];
     unsigned port = (unsigned)r->elements[1].integer;
     if (host->type == REPLY_NIL)
-        return told_node(cl, teller, "", 0, port);
-    return host->type == REPLY_STRING ? told_node(cl, teller, host->text, host->n, port) : NO_NODE;
+        return find_node(cl, teller, "", 0, port);
+    return host->type == REPLY_STRING ? find_node(cl, teller, host->text, host->n, port) : NO_NODE;
 }
 
 /* Takes the answer to CLUSTER SLOTS: ranges of slots, each with first, last, master, replicas.
@@ -290,7 +289,7 @@ static uint16_t redirection(struct cluster *cl, const struct node *teller, const
     unsigned long port = strtoul(colon + 1, &end, 10);
     if (end == colon + 1 || *end != '\0' || port < 1 || port > MAX_PORT)
         return NO_NODE;
-    return told_node(cl, teller, host, (size_t)(colon - host), (unsigned)port);
+    return find_node(cl, teller, host, (size_t)(colon - host), (unsigned)port);
 }
 
 /* Follows MOVED and ASK. False: the reply is neither, or is not understood. */
@@ -323,6 +322,14 @@ static bool passes(const struct reply *r)
            reply_is_error(r, "CLUSTERDOWN");
 }
 
+/* Keeps the reason why the node cannot be used, from its reply. */
+static void blame(struct cluster *cl, const struct node *node, const struct reply *r)
+{
+    char name[CONN_NAME], reason[REPLY_REASON];
+    conn_name(&node->address, name);
+    fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
+}
+
 /* Does this reply require that the request be sent again? */
 static bool is_again(struct cluster *cl, const struct node *node, struct job *job, int slot,
                      const struct reply *r, struct round *round)
@@ -331,9 +338,7 @@ static bool is_again(struct cluster *cl, const struct node *node, struct job *jo
         return true;
     if (!passes(r))
         return false;
-    char name[CONN_NAME], reason[REPLY_REASON];
-    conn_name(&node->address, name);
-    fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
+    blame(cl, node, r);
     round->refused = true;
     cl->is_map_old = true;
     return true;
@@ -380,14 +385,15 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
         cl->results[i] = NULL;
         round->too_few = true;
     }
-    char name[CONN_NAME], reason[REPLY_REASON];
+    if (r->type != REPLY_INTEGER) {
+        blame(cl, node, r);
+        return;
+    }
+    char name[CONN_NAME];
     conn_name(&node->address, name);
-    if (r->type == REPLY_INTEGER)
-        fail(&cl->trouble,
-             "only %lld of %u replicas of '%s' have acknowledged what was written within %u s",
-             (long long)r->integer, cl->options.replicas, name, cl->options.wait_ms / 1000);
-    else
-        fail(&cl->trouble, "cannot use '%s': %s", name, reply_reason(r, reason));
+    fail(&cl->trouble,
+         "only %lld of %u replicas of '%s' have acknowledged what was written within %u s",
+         (long long)r->integer, cl->options.replicas, name, cl->options.wait_ms / 1000);
 }
 
 /* Takes the replies that have arrived from a node. */
@@ -537,10 +543,8 @@ void cluster_close(struct cluster *cl)
 {
     if (cl == NULL)
         return;
-    for (size_t i = 0; i < cl->n_nodes; i++) {
+    for (size_t i = 0; i < cl->n_nodes; i++)
         disconnect(&cl->nodes[i]);
-        free(cl->nodes[i].host);
-    }
     reply_free(&cl->replies);
     free(cl->jobs);
     free(cl->results);

@@ -157,7 +157,7 @@ const char *conn_hiredis_version(void)
     return VERSION(HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 }
 
-static bool begin(struct conn *c, const struct conn_address *a, struct err *err)
+static bool connect_to(struct conn *c, const struct conn_address *a, struct err *err)
 {
     const struct timeval wait = {c->options.connect_ms / 1000, c->options.connect_ms % 1000 * 1000};
     c->context = a->host != NULL ? redisConnectWithTimeout(a->host, (int)a->port, wait)
@@ -200,8 +200,7 @@ static bool greet(struct conn *c, struct err *err)
     bool ok = conn_exchange(c, &rq, &rs, out, err);
     for (size_t i = 0; ok && i < rq.n; i++) {
         char reason[REPLY_REASON];
-        bool is_auth = auth && i == 0;
-        if (out[i]->type == REPLY_ERROR && !(is_auth && needs_no_password(c, out[i])))
+        if (out[i]->type == REPLY_ERROR && !(auth && i == 0 && needs_no_password(c, out[i])))
             ok = fail(err, "cannot use '%s': %s", c->name, reply_reason(out[i], reason));
     }
     port_wipe(rq.data, rq.len);
@@ -221,7 +220,7 @@ struct conn *conn_open(const struct conn_address *address, const struct conn_opt
     }
     *c = (struct conn){.options = *options};
     conn_name(address, c->name);
-    if (!begin(c, address, err)) {
+    if (!connect_to(c, address, err)) {
         conn_close(c);
         return NULL;
     }

@@ -60,7 +60,8 @@ static bool design(struct redis *r, const struct store_plan *plan, enum store_th
         .empty = true,
     };
     struct err why;
-    if (!design_layout(&wishes, 0, &c->filter, &why))
+    if (r->configured ? !redis_filter(&r->spec, &c->filter, &why)
+                      : !design_layout(&wishes, 0, &c->filter, &why))
         return redis_unfit(r, err, why.text);
     if (unknown && there == STORE_THERE)
         return redis_unfit(r, err, "its size is unknown: give it in layout=, or --capacity");
@@ -104,6 +105,8 @@ static bool prepare_bitmaps(struct redis *r, const struct store_plan *plan, enum
     struct creation *c = &r->creation;
     if (!redis_is_bitmap(r, err) || !look(r, there, err))
         return false;
+    if (*there == STORE_IN_PART && !redis_configure(r, &r->spec, err))
+        return false;
     c->by_n = !design_fixes_size(&r->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
     bool designed = *there != STORE_THERE || (c->by_n && !has_config(r));
@@ -115,13 +118,12 @@ static bool prepare_bitmaps(struct redis *r, const struct store_plan *plan, enum
 static bool prepare_module(struct redis *r, const struct store_plan *plan, enum store_there *there,
                            struct err *err)
 {
-    struct layout_filter ignored;
     bool found;
-    if (!module_look(r, &ignored, &found, err))
+    if (!module_open(r, &found, err))
         return false;
     *there = found ? STORE_THERE : STORE_ABSENT;
     if (found)
-        return module_open(r, err);
+        return true;
     r->creation.by_n = true;
     return design(r, plan, *there, err);
 }
@@ -169,7 +171,8 @@ static bool make_key(struct redis *r, const struct redis_key *key, struct err *e
     struct temporary t = {0};
     if (!temporary_name(&t, r, key, err))
         return false;
-    redis_multi(r);
+    requests_block(&r->rq);
+    requests_begin(&r->rq, 1, "MULTI");
     fill_temporary(&t);
     redis_command(r, &t.key, 3, "RENAMENX");
     requests_key(&r->rq, key->name, key->len);
@@ -191,11 +194,11 @@ static bool take_made(struct redis *r, size_t i, struct err *err)
     return true;
 }
 
-/* Makes those of the shards [from, to) that are missing. */
-static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err *err)
+/* Makes the shards that are missing. */
+static bool make_shards(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
-    for (unsigned i = from; i < to; i++) {
+    for (unsigned i = 0; i < r->n_shards; i++) {
         const struct shard *s = &r->shard[i];
         if (s->missing && !make_key(r, has_config(r) ? &s->config : &s->bits, err))
             return false;
@@ -206,29 +209,9 @@ static bool make_shards(struct redis *r, unsigned from, unsigned to, struct err 
     return ok;
 }
 
-/* Uses the configuration of the first shard for all shards. So options are not mixed if processes
- * make a filter from different options, or if one continues where another was killed. */
-static bool follow_first(struct redis *r, struct err *err)
-{
-    struct creation *c = &r->creation;
-    const struct layout_redis *redis = r->spec.kind->layout->redis;
-    const char *value[LAYOUT_PARAMS];
-    struct layout_spec spec;
-    struct err why;
-    bool any;
-    if (!redis_ask_config(r, &r->shard[0], redis, value, &any, err))
-        return false;
-    return !any ||
-           (redis->configure(&r->spec, value, &spec, &why) &&
-            redis_filter(&spec, &c->filter, &why)) ||
-           redis_unfit(r, err, why.text);
-}
-
 static bool make_bitmaps(struct redis *r, struct err *err)
 {
-    bool configured = has_config(r);
-    if ((configured && (!make_shards(r, 0, 1, err) || !follow_first(r, err))) ||
-        !make_shards(r, configured ? 1 : 0, r->n_shards, err))
+    if (!make_shards(r, err))
         return false;
     for (unsigned i = 0; i < r->n_shards; i++)
         r->shard[i].missing = false;
@@ -241,7 +224,7 @@ bool redis_make(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
     struct creation *c = &r->creation;
     layout[0] = '\0';
     if (redis_is_module(r))
-        return module_create(r, &c->filter, err) && module_open(r, err);
+        return module_create(r, &c->filter, err) && module_open(r, NULL, err);
     if (!make_bitmaps(r, err))
         return false;
     if (c->made)

@@ -10,30 +10,24 @@
  * the last count. */
 static const double COUNT_STEP = 1.0 / 64;
 
-/* Appends a command that returns the k bits of a key. */
-static void ask_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
+enum bits { GET, SET };
+
+/* Appends a command that returns the k bits of a key, and sets them, too. */
+static void send_bits(struct redis *r, const struct shard *s, const uint64_t *positions,
+                      enum bits what)
 {
-    redis_command(r, &s->bits, 2 + 3 * (size_t)r->k, "BITFIELD_RO");
+    size_t words = what == SET ? 4 : 3;
+    redis_command(r, &s->bits, 2 + words * r->k, what == SET ? "BITFIELD" : "BITFIELD_RO");
     for (unsigned j = 0; j < r->k; j++) {
-        requests_word(&r->rq, "GET");
+        requests_word(&r->rq, what == SET ? "SET" : "GET");
         requests_word(&r->rq, "u1");
         requests_number(&r->rq, positions[j]);
+        if (what == SET)
+            requests_word(&r->rq, "1");
     }
 }
 
-/* Appends a command that sets the k bits of a key and returns their old values. */
-static void set_bits(struct redis *r, const struct shard *s, const uint64_t *positions)
-{
-    redis_command(r, &s->bits, 2 + 4 * (size_t)r->k, "BITFIELD");
-    for (unsigned j = 0; j < r->k; j++) {
-        requests_word(&r->rq, "SET");
-        requests_word(&r->rq, "u1");
-        requests_number(&r->rq, positions[j]);
-        requests_word(&r->rq, "1");
-    }
-}
-
-/* Counts how many of a key's k bits are set, from the reply to ask_bits or set_bits. */
+/* Counts how many of a key's k bits are set, from the reply to send_bits. */
 static bool take_bits(const struct redis *r, const struct reply *reply, unsigned *n_set,
                       struct err *err)
 {
@@ -59,7 +53,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, 
     requests_clear(&r->rq);
     redis_place_keys(r, hashes_from(keys, at), n);
     for (size_t i = 0; i < n; i++)
-        ask_bits(r, &r->shard[r->shard_of[i]], r->positions + i * r->k);
+        send_bits(r, &r->shard[r->shard_of[i]], r->positions + i * r->k, GET);
     redis_ask_lengths(r);
     if (!redis_run(r, CLUSTER_REPEAT, err))
         return false;
@@ -89,7 +83,7 @@ bool live_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present, 
 static void ask_shard(struct redis *r, const struct shard *s)
 {
     if (s->has_witness)
-        ask_bits(r, s, s->witness);
+        send_bits(r, s, s->witness, GET);
     if (r->configured)
         redis_command(r, &s->config, 2, "EXISTS");
 }
@@ -111,10 +105,8 @@ static bool take_shard(const struct redis *r, const struct shard *s, struct repl
 static void send_key(struct redis *r, struct shard *s, const uint64_t *positions)
 {
     size_t size = r->k * sizeof *positions;
-    if (s->has_witness && memcmp(s->witness, positions, size) == 0)
-        ask_bits(r, s, positions);
-    else
-        set_bits(r, s, positions);
+    bool again = s->has_witness && memcmp(s->witness, positions, size) == 0;
+    send_bits(r, s, positions, again ? GET : SET);
     if (!s->has_witness)
         memcpy(s->witness, positions, size);
     s->has_witness = s->in_batch = true;
@@ -178,7 +170,6 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
 static bool make_bitmap(struct redis *r, const struct redis_key *key, uint64_t life,
                         struct err *err)
 {
-    requests_clear(&r->rq);
     redis_multi(r);
     redis_command(r, key, 6, "BITFIELD");
     requests_word(&r->rq, "INCRBY");

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- Slots. */
 
 /* CRC-16/XMODEM: polynomial x^16 + x^12 + x^5 + 1, initial value 0, nothing reflected. Four bits at

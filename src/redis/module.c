@@ -11,7 +11,6 @@
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/layers.h"
-#include "redis/temporary.h"
 
 enum {
     /* Bytes of keys in a command, which the last key may exceed: REDIS_BATCH keys of 1 KiB. */
@@ -337,21 +336,17 @@ bool module_census(struct redis *r, unsigned threads, struct census *layer, stru
 
 /* ---- Opening and making. */
 
-static bool is_one_key(const struct redis *r, struct err *err)
-{
-    return r->n_shards == 1 || redis_unfit(r, err, "filters of the Bloom module have no shards");
-}
-
-bool module_open(struct redis *r, struct err *err)
+bool module_open(struct redis *r, bool *there, struct err *err)
 {
     struct layout_filter filter;
-    bool there;
-    if (!is_one_key(r, err) || !module_look(r, &filter, &there, err))
+    bool found;
+    if (!module_look(r, &filter, &found, err))
         return false;
-    if (!there)
-        return redis_absent(r, err);
-    adopt(r, &filter);
-    return true;
+    if (found)
+        adopt(r, &filter);
+    if (there != NULL)
+        *there = found;
+    return found || there != NULL || redis_absent(r, err);
 }
 
 /* Room for a double with enough digits to be exact. */
@@ -363,8 +358,6 @@ bool module_create(struct redis *r, const struct layout_filter *filter, struct e
     uint64_t capacity;
     uint32_t expansion;
     char text[ERROR_TEXT];
-    if (!is_one_key(r, err))
-        return false;
     filter->layer[0].kind->layout->reserve(filter, &error, &capacity, &expansion);
     snprintf(text, sizeof text, "%.17g", error);
     requests_clear(&r->rq);
@@ -416,42 +409,30 @@ static bool read_all(struct redis *r, const struct layout_filter *filter, uint8_
     return (there && is_same(filter, 0, &behind)) || fail_changed(r, err);
 }
 
-/* Reads the bits, and decodes header and bits as the files of the layout. */
-static bool read_whole(struct redis *r, const uint8_t *header, size_t header_len,
-                       struct layout_filter *filter, struct layout_bits *bits, struct err *err)
-{
-    const struct layout *layout = r->spec.kind->layout;
-    struct err why;
-    uint64_t len = layout->file_len(filter) - header_len;
-    uint8_t *data = len <= SIZE_MAX ? malloc((size_t)len) : NULL;
-    if (data == NULL)
-        return fail(err, "out of memory");
-    const struct layout_foreign in = {
-        .name = {"", ""}, .data = {header, data}, .len = {header_len, len}};
-    bool ok = read_all(r, filter, data, len, err) &&
-              (layout->read(&r->spec, &in, filter, bits, &why) || redis_unfit(r, err, why.text));
-    if (ok)
-        bits[0].owned = data;
-    else
-        free(data);
-    return ok;
-}
-
 bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
                  struct err *err)
 {
+    const struct layout *layout = r->spec.kind->layout;
+    struct err why;
     bool there;
     if (!module_look(r, filter, &there, err))
         return false;
     const struct reply *chunk = there ? chunk_of(r->replies[0]) : NULL;
     if (chunk == NULL)
         return fail_changed(r, err);
-    size_t len = chunk->n;
-    uint8_t *header = malloc(len);
-    if (header == NULL)
-        return fail(err, "out of memory");
-    memcpy(header, chunk->text, len);
-    bool ok = read_whole(r, header, len, filter, bits, err);
+    uint64_t len = layout->file_len(filter) - chunk->n;
+    uint8_t *header = malloc(chunk->n), *data = len <= SIZE_MAX ? malloc((size_t)len) : NULL;
+    const struct layout_foreign in = {
+        .name = {"", ""}, .data = {header, data}, .len = {chunk->n, len}};
+    bool ok = (header != NULL && data != NULL) || fail(err, "out of memory");
+    if (ok)
+        memcpy(header, chunk->text, chunk->n);
+    ok = ok && read_all(r, filter, data, len, err) &&
+         (layout->read(&r->spec, &in, filter, bits, &why) || redis_unfit(r, err, why.text));
+    if (ok)
+        bits[0].owned = data;
+    else
+        free(data);
     free(header);
     return ok;
 }
@@ -460,17 +441,14 @@ bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bi
 
 struct push {
     struct redis *r;
-    struct temporary temporary;
+    struct temporary *temporary;
     const struct kind *kind;
-    uint8_t *header;
-    size_t header_len;
-    bool begun;  /* the header has been sent */
     uint64_t at; /* bytes of bits that layout->write has passed so far */
 };
 
 static void load_chunk(struct push *p, uint64_t iterator, const uint8_t *data, size_t len)
 {
-    redis_command(p->r, &p->temporary.key, 4, "BF.LOADCHUNK");
+    redis_command(p->r, &p->temporary->key, 4, "BF.LOADCHUNK");
     requests_number(&p->r->rq, iterator);
     requests_bytes(&p->r->rq, data, len);
 }
@@ -490,7 +468,7 @@ static bool send(struct push *p, struct err *err)
     uint64_t expires;
     if (sig_caught())
         return fail(err, "interrupted");
-    redis_command(r, &p->temporary.key, 3, "PEXPIRE");
+    redis_command(r, &p->temporary->key, 3, "PEXPIRE");
     requests_number(&r->rq, TEMPORARY_MS);
     bool ok = redis_run(r, CLUSTER_REPEAT, err);
     for (size_t i = 0; ok && i < n; i++)
@@ -500,49 +478,30 @@ static bool send(struct push *p, struct err *err)
     return ok;
 }
 
-/* Does the filter match the layout in the address? */
-static bool check_layout(const struct push *p, struct err *err)
+/* Does the filter, of this header, match the layout in the address? */
+static bool check_header(const struct push *p, const void *header, size_t len, struct err *err)
 {
     const struct redis *r = p->r;
     struct layout_filter filter;
     struct layout_bits unset[LAYOUT_LAYERS];
-    const struct layout_foreign own = {
-        .name = {"", ""}, .data = {p->header}, .len = {p->header_len}};
+    const struct layout_foreign own = {.name = {"", ""}, .data = {header}, .len = {len}};
     struct err why;
-    if (r->spec.kind == NULL)
-        return true;
-    if (r->spec.kind != p->kind)
-        return fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
-                    r->store.name, p->kind->name);
-    return p->kind->layout->read(&r->spec, &own, &filter, unset, &why) ||
+    return r->spec.kind == NULL || p->kind->layout->read(&r->spec, &own, &filter, unset, &why) ||
            fail(err, "cannot use '%.1000s': of the filter to be pushed, %s", r->store.name,
                 why.text);
 }
 
-/* A header cannot be loaded twice. */
-static bool begin(struct push *p, struct err *err)
+/* The header makes the key. It cannot be loaded twice. */
+static bool load_header(struct push *p, const void *header, size_t len, struct err *err)
 {
-    p->begun = true;
-    if (!check_layout(p, err))
+    if (!check_header(p, header, len, err))
         return false;
-    requests_clear(&p->r->rq);
     redis_multi(p->r);
-    load_chunk(p, 1, p->header, p->header_len);
-    const struct reply *loaded = temporary_exec(&p->temporary, CLUSTER_ONCE, err);
+    load_chunk(p, 1, header, len);
+    const struct reply *loaded = temporary_exec(p->temporary, CLUSTER_ONCE, err);
     bool ok = loaded != NULL && take_loaded(p->r, loaded, err);
     requests_clear(&p->r->rq);
     return ok;
-}
-
-static bool collect_header(struct push *p, const void *data, size_t len, struct err *err)
-{
-    uint8_t *header = realloc(p->header, p->header_len + len);
-    if (header == NULL)
-        return fail(err, "out of memory");
-    memcpy(header + p->header_len, data, len);
-    p->header = header;
-    p->header_len += len;
-    return true;
 }
 
 /* Zeroes are not sent: the module fills new links with zeroes. */
@@ -550,9 +509,7 @@ static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, s
 {
     struct push *p = ctx;
     if (file == 0)
-        return collect_header(p, data, len, err);
-    if (!p->begun && !begin(p, err))
-        return false;
+        return load_header(p, data, len, err);
     p->at += len;
     if (bytes_zero(data, len))
         return true;
@@ -560,9 +517,10 @@ static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, s
     return p->r->rq.n < PIECES || send(p, err);
 }
 
-/* An existing key, which will be replaced, must be a filter of the module. */
-static bool check_there(struct redis *r, struct err *err)
+bool module_may_push(struct redis *r, bool merge, struct err *err)
 {
+    if (merge)
+        return redis_unfit(r, err, "the Bloom module cannot unite filters, as --merge wants");
     requests_clear(&r->rq);
     ask_header(r);
     if (!redis_run(r, CLUSTER_REPEAT, err))
@@ -571,34 +529,11 @@ static bool check_there(struct redis *r, struct err *err)
            refused(r, r->replies[0], err);
 }
 
-static bool push(struct push *p, const struct layout_filter *filter, const uint8_t *const *data,
-                 uint64_t expire, struct err *err)
+bool module_write(struct temporary *t, const struct layout_filter *filter,
+                  const uint8_t *const *data, struct err *err)
 {
-    struct redis *r = p->r;
-    const struct layout_sink sink = {.write = take_piece, .ctx = p, .name = r->store.name};
-    const struct redis_key *key = &r->shard->bits;
-    uint64_t life = expire * 1000;
-    if (!check_there(r, err) || !temporary_name(&p->temporary, r, key, err))
-        return false;
-    requests_clear(&r->rq);
-    if (p->kind->layout->write(filter, data, &sink, err) && (r->rq.n == 0 || send(p, err)) &&
-        (life != 0 || redis_life(r, key, &life, err)) &&
-        temporary_rename(&p->temporary, key, life, err))
-        return true;
-    temporary_drop(&p->temporary);
-    return false;
-}
-
-bool module_push(struct redis *r, const struct layout_filter *filter, const uint8_t *const *data,
-                 const struct store_push *options, struct err *err)
-{
-    struct push p = {.r = r, .kind = filter->layer[0].kind};
-    if (!is_one_key(r, err))
-        return false;
-    if (options->merge)
-        return redis_unfit(r, err, "the Bloom module cannot unite filters, as --merge wants");
-    bool ok = push(&p, filter, data, options->expire, err);
-    temporary_free(&p.temporary);
-    free(p.header);
-    return ok;
+    struct push p = {.r = t->r, .temporary = t, .kind = filter->layer[0].kind};
+    const struct layout_sink sink = {.write = take_piece, .ctx = &p, .name = p.r->store.name};
+    requests_clear(&p.r->rq);
+    return p.kind->layout->write(filter, data, &sink, err) && (p.r->rq.n == 0 || send(&p, err));
 }

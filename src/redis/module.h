@@ -21,9 +21,10 @@
 
 #include "redis/place.h"
 #include "redis/redis.h"
+#include "redis/temporary.h"
 
-/* Opens the filter. */
-bool module_open(struct redis *r, struct err *err);
+/* Opens the filter. *there: the key exists. If `there` is NULL, it must. */
+bool module_open(struct redis *r, bool *there, struct err *err);
 
 /* Makes the filter that `filter` describes (layout->design), by BF.RESERVE, unless it exists. */
 bool module_create(struct redis *r, const struct layout_filter *filter, struct err *err);
@@ -42,10 +43,14 @@ enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known,
                            size_t *done, struct err *err);
 bool module_check(struct redis *r, struct err *err);
 
-/* As redis_pull and redis_push; data[i] is layer i. */
+/* As redis_pull. */
 bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bits *bits,
                  struct err *err);
-bool module_push(struct redis *r, const struct layout_filter *filter, const uint8_t *const *data,
-                 const struct store_push *options, struct err *err);
+
+/* A key that is there, which will be replaced, must be a filter of the module. Then writes the
+ * filter to a temporary key; data[i] is layer i. */
+bool module_may_push(struct redis *r, bool merge, struct err *err);
+bool module_write(struct temporary *t, const struct layout_filter *filter,
+                  const uint8_t *const *data, struct err *err);
 
 #endif

@@ -14,17 +14,12 @@
 
 /* ---- The configuration of a filter. */
 
-bool redis_name_configs(struct redis *r, const struct layout_redis *layout, struct err *err)
+void redis_name_configs(struct redis *r, const struct layout_redis *layout)
 {
     for (unsigned i = 0; layout->fields != NULL && i < r->n_shards; i++) {
         struct shard *s = &r->shard[i];
-        if (s->config.name == NULL)
-            s->config.name = malloc(s->bits.len + LAYOUT_CONFIG_KEY);
-        if (s->config.name == NULL)
-            return fail(err, "out of memory");
         s->config.len = layout->config_key(s->bits.name, s->bits.len, s->config.name);
     }
-    return true;
 }
 
 struct config {
@@ -105,6 +100,7 @@ bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err)
 
 void redis_multi(struct redis *r)
 {
+    requests_clear(&r->rq);
     requests_block(&r->rq);
     requests_begin(&r->rq, 1, "MULTI");
 }
@@ -153,9 +149,11 @@ static bool name_shards(struct redis *r, struct err *err)
         return fail(err, "out of memory");
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct redis_key *key = &r->shard[i].bits;
-        key->name = malloc(uri->key_len + SHARD_SUFFIX);
+        size_t room = uri->key_len + SHARD_SUFFIX;
+        key->name = malloc(2 * room + LAYOUT_CONFIG_KEY);
         if (key->name == NULL)
             return fail(err, "out of memory");
+        r->shard[i].config.name = key->name + room;
         memcpy(key->name, uri->key, uri->key_len);
         key->len = uri->key_len;
         if (r->n_shards > 1)
@@ -164,20 +162,14 @@ static bool name_shards(struct redis *r, struct err *err)
     return true;
 }
 
-static unsigned shard_of(const struct redis *r, struct hashes keys, size_t i)
-{
-    if (r->n_shards == 1)
-        return 0;
-    uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
-    return (unsigned)(crc % r->n_shards);
-}
-
 void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
 {
     const struct layer *layer = redis_layer(r);
     layer->kind->layout->positions(layer, keys, n, r->positions);
-    for (size_t i = 0; i < n; i++)
-        r->shard_of[i] = (uint16_t)shard_of(r, keys, i);
+    for (size_t i = 0; i < n && r->n_shards > 1; i++) {
+        uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
+        r->shard_of[i] = (uint16_t)(crc % r->n_shards);
+    }
 }
 
 /* ---- All bits. */
@@ -259,7 +251,8 @@ bool redis_is_bitmap(struct redis *r, struct err *err)
     const struct layout_redis *redis = r->spec.kind->layout->redis;
     if (redis == NULL)
         return redis_unfit(r, err, "filters of this layout are no bitmaps in Redis");
-    return redis_name_configs(r, redis, err);
+    redis_name_configs(r, redis);
+    return true;
 }
 
 bool redis_filter(const struct layout_spec *spec, struct layout_filter *filter, struct err *why)
@@ -276,13 +269,13 @@ static bool get_room(struct redis *r, struct err *err)
     assert(r->n_shards > 0 && r->k > 0);
     size_t fit = REDIS_BATCH_BITS / r->k;
     r->batch = fit < 1 ? 1 : fit < REDIS_BATCH ? fit : REDIS_BATCH;
-    r->positions = calloc(r->batch * r->k, sizeof *r->positions);
+    r->positions = calloc((r->batch + r->n_shards) * r->k, sizeof *r->positions);
     r->shard_of = calloc(r->batch, sizeof *r->shard_of);
-    r->witnesses = calloc((size_t)r->n_shards * r->k, sizeof *r->witnesses);
-    for (unsigned i = 0; r->witnesses != NULL && i < r->n_shards; i++)
-        r->shard[i].witness = r->witnesses + (size_t)i * r->k;
-    return (r->witnesses != NULL && r->positions != NULL && r->shard_of != NULL) ||
-           fail(err, "out of memory");
+    if (r->positions == NULL || r->shard_of == NULL)
+        return fail(err, "out of memory");
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].witness = r->positions + (r->batch + i) * r->k;
+    return true;
 }
 
 bool redis_life(struct redis *r, const struct redis_key *key, uint64_t *life, struct err *err)
@@ -337,29 +330,32 @@ bool redis_ask_config(struct redis *r, const struct shard *s, const struct layou
     return true;
 }
 
-/* Completes the spec of the address from the configurations of all shards, which must agree. For
- * each shard, one of two specs is made from *last, which is changed to it. */
-static bool configure(struct redis *r, struct layout_spec spec[2], const struct layout_spec **last,
-                      struct err *err)
+bool redis_configure(struct redis *r, struct layout_spec *spec, struct err *err)
 {
+    struct layout_spec last = r->spec;
     const struct layout_redis *redis = r->spec.kind->layout->redis;
     const char *value[LAYOUT_PARAMS];
+    bool first = true;
     r->configured = false;
     for (unsigned i = 0; redis->fields != NULL && i < r->n_shards; i++) {
         struct err why;
         bool any;
+        if (r->shard[i].missing)
+            continue;
         if (!redis_ask_config(r, &r->shard[i], redis, value, &any, err))
             return false;
-        if (i > 0 && any != r->configured)
+        if (!first && any != r->configured)
             return redis_unfit(r, err,
                                "some of its shards have a configuration, and some have "
                                "none");
         r->configured = any;
-        struct layout_spec *next = *last == &spec[0] ? &spec[1] : &spec[0];
-        if (any && !redis->configure(*last, value, next, &why))
-            return redis_unfit(r, err, why.text);
-        if (any)
-            *last = next;
+        if (any && !redis->configure(&last, value, spec, &why))
+            return redis_unfit(r, err,
+                               first ? why.text
+                                     : "its shards have different configurations: delete them "
+                                       "and make them again");
+        last = *spec;
+        first = false;
     }
     return true;
 }
@@ -414,20 +410,19 @@ static bool check_server(struct redis *r, struct err *err)
 
 bool redis_settle(struct redis *r, struct err *err)
 {
-    struct layout_spec told[2];
-    const struct layout_spec *spec = &r->spec;
+    struct layout_spec spec = r->spec;
     struct layout_filter filter;
     const struct key_rule rule = {0};
     struct err why;
     uint64_t len = 0;
-    if (!redis_is_bitmap(r, err) || !configure(r, told, &spec, err) || !redis_lengths(r, err))
+    if (!redis_is_bitmap(r, err) || !redis_configure(r, &spec, err) || !redis_lengths(r, err))
         return false;
     for (unsigned i = 0; i < r->n_shards; i++)
         len += r->shard[i].len;
     /* If there is a configuration, the bitmap may be missing until the first key is added. */
     if (len == 0 && !r->configured)
         return redis_absent(r, err);
-    if (!redis_filter(spec, &filter, &why) || !filter.layer[0].kind->check(&filter.layer[0], &why))
+    if (!redis_filter(&spec, &filter, &why) || !filter.layer[0].kind->check(&filter.layer[0], &why))
         return redis_unfit(r, err, why.text);
     header_begin_foreign(&r->header, &filter, &rule, true);
     r->header.file_len = len;
@@ -455,13 +450,12 @@ struct redis *redis_connect(const char *name, const struct open_options *options
     r->store.name = name;
     r->store.ops = &redis_ops;
     r->store.header = &r->header;
-    if (!uri_parse(name, &r->uri, err)) {
-        free(r);
-        return NULL;
-    }
     pthread_mutex_init(&r->lock, NULL);
-    bool ok = (r->uri.layout == NULL || layout_parse(r->uri.layout, &r->spec, &why) ||
+    bool ok = uri_parse(name, &r->uri, err) &&
+              (r->uri.layout == NULL || layout_parse(r->uri.layout, &r->spec, &why) ||
                redis_unfit(r, err, why.text)) &&
+              (r->uri.shards == 1 || !redis_is_module(r) ||
+               redis_unfit(r, err, "filters of the Bloom module have no shards")) &&
               name_shards(r, err);
     r->store.wants_bytes = r->n_shards > 1 || redis_is_module(r);
     if (ok && password_read(o->password_file, &r->password, err)) {
@@ -483,16 +477,13 @@ void redis_close(struct redis *r)
 {
     cluster_close(r->cluster);
     password_free(r->password);
-    for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++) {
+    for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++)
         free(r->shard[i].bits.name);
-        free(r->shard[i].config.name);
-    }
     free(r->shard);
     uri_free(&r->uri);
     requests_free(&r->rq);
     free(r->positions);
     free(r->shard_of);
-    free(r->witnesses);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }

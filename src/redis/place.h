@@ -36,7 +36,7 @@ struct redis_key {
 
 struct shard {
     struct redis_key bits;
-    struct redis_key config; /* of its configuration; see redis_name_configs */
+    struct redis_key config; /* of its configuration; its name is in the memory of that of bits */
     uint64_t len;            /* bytes of the bitmap, at least; it only grows */
     uint64_t set, counted;   /* bits that are set: at least, now; at the last count */
     /* The k positions of the first key that is added in this run. If it is missing later, another
@@ -78,9 +78,8 @@ struct redis {
     struct requests rq;           /* the current commands */
     struct reply *const *replies; /* NULL: memory ran out */
     size_t batch;                 /* keys */
-    uint64_t *positions;          /* of a batch */
+    uint64_t *positions;          /* of a batch; then those of the witnesses */
     uint16_t *shard_of;           /* of its keys */
-    uint64_t *witnesses;          /* of all shards */
     struct add_options options;
     bool warned; /* that the filter is fuller than it was made for */
     bool gone;   /* the last keys could not be added, whatever the reason */
@@ -125,13 +124,13 @@ void redis_command(struct redis *r, const struct redis_key *key, size_t words, c
 /* Runs the commands of r->rq into r->replies. */
 bool redis_run(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
-/* Begins MULTI ... EXEC; ends it. Request i was one: returns the replies to its commands, or NULL:
- * it was not executed, or a command in it was refused. */
+/* Begins MULTI ... EXEC, the only request; ends it. Request i was one: returns the replies to its
+ * commands, or NULL: it was not executed, or a command in it was refused. */
 void redis_multi(struct redis *r);
 void redis_multi_end(struct redis *r);
 const struct reply *redis_executed(const struct redis *r, size_t i, struct err *err);
 
-/* Ends MULTI ... EXEC, the only request, runs it, and takes its replies. */
+/* Ends and runs it, and takes its replies. */
 const struct reply *redis_exec(struct redis *r, enum cluster_repeat repeat, struct err *err);
 
 /* Fails; `why` tells why the address cannot be used. */
@@ -164,6 +163,10 @@ bool redis_read_bits(struct redis *r, const struct shard *s, uint8_t *out, uint6
 bool redis_ask_config(struct redis *r, const struct shard *s, const struct layout_redis *layout,
                       const char **value, bool *any, struct err *err);
 
+/* Completes the spec of the address from the configurations of the shards that are there, which
+ * must agree. *spec is a copy of r->spec, or r->spec itself. */
+bool redis_configure(struct redis *r, struct layout_spec *spec, struct err *err);
+
 /* How long a key still lives, in milliseconds; 0: for ever, or there is no such key. */
 bool redis_life(struct redis *r, const struct redis_key *key, uint64_t *life, struct err *err);
 
@@ -190,7 +193,7 @@ void redis_place_keys(struct redis *r, struct hashes keys, size_t n);
  * filter (layout_redis.fields). */
 
 /* Sets config of each shard, if the layout has configurations. */
-bool redis_name_configs(struct redis *r, const struct layout_redis *layout, struct err *err);
+void redis_name_configs(struct redis *r, const struct layout_redis *layout);
 
 /* Appends the commands that write a filter's configuration to that key. */
 void redis_write_config(struct redis *r, const struct layout_filter *filter,

@@ -13,8 +13,6 @@
  *
  * Filters of the Bloom module of a server (layout->reserve) are queried and added to in the same
  * way.
- *
- * Whole filters are copied in chunks (redis_pull, redis_push).
  */
 #ifndef REDIS_REDIS_H
 #define REDIS_REDIS_H

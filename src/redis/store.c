@@ -36,38 +36,22 @@ static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *prese
 
 /* ---- All bits. */
 
-/* Counts the bits that are set among the first m, and clears the others. */
-static uint64_t count_bits(const struct redis *r, uint8_t *data)
+/* Fetches and measures the bits, for kinds whose FPR does not follow from the number of bits set.
+ */
+static bool sample(struct redis *r, const struct shard *s, unsigned threads, struct census *formula,
+                   struct census *sampled, struct err *err)
 {
-    size_t len = (size_t)(r->m / 8), end = (size_t)redis_layer(r)->data_len;
-    if (len < end)
-        data[len] &= (uint8_t)((1U << r->m % 8) - 1);
-    if (len + 1 < end)
-        memset(data + len + 1, 0, end - len - 1);
-    return bytes_count(data, end);
-}
-
-/* Fetches the bits, for kinds whose FPR does not follow from the number of bits set. They are
- * counted again: the number may have changed. */
-static bool sample(struct redis *r, const struct shard *s, unsigned threads, double *fpr,
-                   struct err *err)
-{
-    const struct layer *layer = redis_layer(r);
-    uint8_t *data = malloc((size_t)layer->data_len);
-    if (data == NULL)
+    size_t len = (size_t)redis_layer(r)->data_len;
+    uint8_t *data[FORMAT_MAX_LAYERS] = {malloc(len)};
+    if (data[0] == NULL)
         return fail(err, "out of memory");
-    bool ok = redis_read_bits(r, s, data, layer->data_len, err);
-    const struct layout_bits bits = {
-        .data = data, .len = layer->data_len, .order = ORDER_HIGH_FIRST};
-    if (ok)
-        layout_take(&bits, 0, data, (size_t)layer->data_len);
-    uint64_t set = ok ? count_bits(r, data) : 0;
-    if (ok && set < s->set)
-        ok = fail(err, "cannot go on with '%.1000s': the bitmap was deleted or replaced",
-                  r->store.name);
-    if (ok)
-        *fpr = layer->kind->sampled_fpr(layer, data, threads, (double)set / (double)r->m);
-    free(data);
+    bool ok = redis_read_bits(r, s, data[0], len, err);
+    const struct layout_bits bits = {.data = data[0], .len = len, .order = ORDER_HIGH_FIRST};
+    if (ok) {
+        layout_take(&bits, 0, data[0], len);
+        layers_measure((struct layers){&r->header, data}, threads, formula, sampled);
+    }
+    free(data[0]);
     return ok;
 }
 
@@ -93,14 +77,16 @@ static bool take_all(struct redis *r, unsigned threads, struct census *layer, st
     bool ok = redis_count(r, err);
     *all = *layer = (struct census){0};
     for (unsigned i = 0; ok && i < r->n_shards; i++) {
-        struct census shard;
-        classic_census_of(redis_layer(r), r->shard[i].set, &shard);
-        sum_up(layer, &shard, r->n_shards);
-        layer->bits = shard.bits;
+        struct census formula, sampled;
+        classic_census_of(redis_layer(r), r->shard[i].set, &formula);
+        sampled = formula;
         if (kind->sampled_fpr != NULL)
-            ok = sample(r, &r->shard[i], threads, &shard.fpr, err);
-        sum_up(all, &shard, r->n_shards);
+            ok = sample(r, &r->shard[i], threads, &formula, &sampled, err);
+        sum_up(layer, &formula, r->n_shards);
+        layer->bits = formula.bits;
+        sum_up(all, &sampled, r->n_shards);
     }
+    ok = ok && redis_count(r, err); /* is it still there? */
     layer->n /= r->n_shards;
     layer->n_low /= r->n_shards;
     layer->n_high /= r->n_shards;
@@ -207,7 +193,7 @@ struct store *redis_open(const char *name, enum store_mode mode, const struct op
     struct redis *r = redis_connect(name, options, err);
     if (r == NULL)
         return NULL;
-    if (redis_is_module(r) ? module_open(r, err) : redis_settle(r, err))
+    if (redis_is_module(r) ? module_open(r, NULL, err) : redis_settle(r, err))
         return &r->store;
     redis_close(r);
     return NULL;

@@ -11,18 +11,14 @@
 #include "base/sig.h"
 #include "redis/messages.h"
 
-enum {
-    /* "{", "}:seen-tmp:", 16 digits, ":", 8 digits */
-    NAME_ROOM = 40,
-    /* One name in 16384 is in the wanted slot. The chance that none of TRIES names is: e^-64. */
-    TRIES = 64 * SLOTS,
-};
+/* "{", "}:seen-tmp:", 16 digits, NUL */
+enum { NAME_ROOM = 29 };
 
-/* The name has the other key as hash tag if possible; otherwise it is found by trying. */
+/* The name has the other key, or its hash tag, as hash tag. */
 bool temporary_name(struct temporary *t, struct redis *r, const struct redis_key *key,
                     struct err *err)
 {
-    unsigned slot = slot_of(key->name, key->len);
+    bool tagged = memchr(key->name, '{', key->len) == NULL;
     uint64_t number;
     if (!port_random(&number, sizeof number))
         return fail_errno(err, "cannot get random numbers from the system");
@@ -30,20 +26,16 @@ bool temporary_name(struct temporary *t, struct redis *r, const struct redis_key
     t->key.name = malloc(key->len + NAME_ROOM);
     if (t->key.name == NULL)
         return fail(err, "out of memory");
-    for (unsigned try = 0; try < TRIES; try++) {
-        bool tagged = try == 0 && memchr(key->name, '{', key->len) == NULL;
-        char *at = t->key.name;
-        if (tagged)
-            *at++ = '{';
-        memcpy(at, key->name, key->len);
-        at += key->len;
-        at += snprintf(at, NAME_ROOM - 1, "%s:seen-tmp:%016" PRIx64 ":%x", tagged ? "}" : "",
-                       number, try);
-        t->key.len = (size_t)(at - t->key.name);
-        if (slot_of(t->key.name, t->key.len) == slot)
-            return true;
-    }
-    return redis_unfit(r, err, "no other key is of the same slot");
+    char *at = t->key.name;
+    if (tagged)
+        *at++ = '{';
+    memcpy(at, key->name, key->len);
+    at += key->len;
+    at += snprintf(at, NAME_ROOM - 1, "%s:seen-tmp:%016" PRIx64, tagged ? "}" : "", number);
+    t->key.len = (size_t)(at - t->key.name);
+    return slot_of(t->key.name, t->key.len) == slot_of(key->name, key->len) ||
+           redis_unfit(r, err,
+                       "no temporary key can share its slot, because of the braces in its name");
 }
 
 void temporary_free(struct temporary *t)
@@ -67,7 +59,6 @@ static bool write_chunk(struct temporary *t, const struct layout_bits *bits, uin
     if (bytes_zero((const uint8_t *)bits->data + at, n) && at + n < bits->len)
         return true;
     layout_take(bits, at, chunk, n);
-    requests_clear(&r->rq);
     redis_multi(r);
     redis_command(r, &t->key, 4, "SETRANGE");
     requests_number(&r->rq, at);
@@ -112,7 +103,6 @@ bool temporary_rename(struct temporary *t, const struct redis_key *key, uint64_t
         if (!redis_run(r, CLUSTER_REPEAT, err) || !take_count(t, r->replies[0], err))
             return false;
     }
-    requests_clear(&r->rq);
     redis_multi(r);
     redis_command(r, &t->key, life != 0 ? 3 : 2, life != 0 ? "PEXPIRE" : "PERSIST");
     if (life != 0)
@@ -127,7 +117,6 @@ bool temporary_unite(struct temporary *t, const struct redis_key *key, uint64_t 
 {
     struct redis *r = t->r;
     uint64_t len;
-    requests_clear(&r->rq);
     redis_multi(r);
     redis_command(r, &t->key, 2, "BITCOUNT");
     requests_begin(&r->rq, 5, "BITOP");

@@ -58,15 +58,6 @@ static struct span cut(struct span *s, char c)
     return head;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Decodes s to the end of the strings decoded so far, and ends it with NUL. */
 static bool decode(struct parser *ps, struct span s, const char **text, size_t *len)
 {
@@ -76,12 +67,13 @@ static bool decode(struct parser *ps, struct span s, const char **text, size_t *
             *out++ = *s.p++;
             continue;
         }
-        int high = s.end - s.p > 2 ? hex_digit(s.p[1]) : -1;
-        int low = high >= 0 ? hex_digit(s.p[2]) : -1;
-        if (low < 0)
+        char digits[3] = "";
+        if (s.end - s.p > 2)
+            memcpy(digits, s.p + 1, 2);
+        if (strspn(digits, "0123456789abcdefABCDEF") != 2)
             return refuse(ps, "'%%' is not followed by two hexadecimal digits (write %%25 for a "
                               "percent sign)");
-        *out++ = (char)(high * 16 + low);
+        *out++ = (char)strtoul(digits, NULL, 16);
         s.p += 3;
     }
     *out = '\0';
@@ -148,38 +140,32 @@ static bool refuse_password(struct parser *ps)
                       "REDISCLI_AUTH or a file for --password-file");
 }
 
-enum parameter { LAYOUT = 1, DB = 2, SHARDS = 4, KEY = 8, PASSWORD = 16 /* never taken */ };
+enum { LAYOUT, DB, SHARDS, KEY, PASSWORD, N_PARAMETERS };
 
-static enum parameter parameter_named(struct span name)
-{
-    static const struct {
-        const char *name;
-        enum parameter parameter;
-    } list[] = {
-        {"layout", LAYOUT}, {"db", DB}, {"shards", SHARDS}, {"key", KEY}, {"password", PASSWORD}};
-    size_t len = (size_t)(name.end - name.p);
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        if (strlen(list[i].name) == len && memcmp(list[i].name, name.p, len) == 0)
-            return list[i].parameter;
-    return 0;
-}
+/* Sets of them. PASSWORD is never taken. */
+enum { USUAL = 1 << LAYOUT | 1 << DB | 1 << SHARDS, WITH_KEY = USUAL | 1 << KEY };
 
 /* One NAME=VALUE. `known`: the parameters of the scheme. *given: the parameters seen so far. */
 static bool parse_parameter(struct parser *ps, struct span value, unsigned known, unsigned *given)
 {
+    static const char *const names[] = {"layout", "db", "shards", "key", "password"};
     struct span name = cut(&value, '=');
-    enum parameter parameter = name.p != name.end ? parameter_named(name) : 0;
+    size_t name_len = (size_t)(name.end - name.p);
+    unsigned parameter = 0;
+    while (parameter < N_PARAMETERS && (strlen(names[parameter]) != name_len ||
+                                        memcmp(names[parameter], name.p, name_len) != 0))
+        parameter++;
     int len = name.end - name.p < 40 ? (int)(name.end - name.p) : 40;
     if (parameter == PASSWORD)
         return refuse_password(ps);
-    if (!(parameter & known))
+    if (!(1U << parameter & known))
         return refuse(ps, "unknown parameter '%.*s'; known are: %slayout, db, shards", len, name.p,
-                      known & KEY ? "key, " : "");
-    if (*given & parameter)
+                      known == WITH_KEY ? "key, " : "");
+    if (*given & 1U << parameter)
         return refuse(ps, "parameter '%.*s' is given twice", len, name.p);
     if (value.p == NULL)
         return refuse(ps, "parameter '%.*s' has no value", len, name.p);
-    *given |= parameter;
+    *given |= 1U << parameter;
     switch (parameter) {
     case LAYOUT:
         return decode_text(ps, "layout", value, &ps->uri->layout);
@@ -187,12 +173,9 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned known
         return number(ps, "db", value, 0, MAX_DB, &ps->uri->db);
     case SHARDS:
         return number(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
-    case KEY:
+    default:
         return decode_key(ps, value);
-    case PASSWORD:
-        break;
     }
-    return true;
 }
 
 static bool parse_query(struct parser *ps, struct span query, unsigned known, unsigned *given)
@@ -251,7 +234,7 @@ static bool parse_tcp(struct parser *ps, struct span rest)
         return false;
     if (path.p == NULL)
         return refuse(ps, "it names no key: redis://HOST/KEY");
-    return decode_path(ps, path) && parse_query(ps, query, LAYOUT | DB | SHARDS, &given);
+    return decode_path(ps, path) && parse_query(ps, query, USUAL, &given);
 }
 
 static bool parse_local(struct parser *ps, struct span rest)
@@ -268,9 +251,9 @@ static bool parse_local(struct parser *ps, struct span rest)
         return false;
     if (strlen(ps->uri->socket) > URI_MAX_SOCKET)
         return refuse(ps, "the path of a socket has at most %d bytes", (int)URI_MAX_SOCKET);
-    if (!parse_query(ps, query, LAYOUT | DB | SHARDS | KEY, &given))
+    if (!parse_query(ps, query, WITH_KEY, &given))
         return false;
-    return given & KEY || refuse(ps, "it names no key: redis+unix:///SOCKET?key=KEY");
+    return given & 1 << KEY || refuse(ps, "it names no key: redis+unix:///SOCKET?key=KEY");
 }
 
 static bool parse(struct parser *ps)

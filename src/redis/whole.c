@@ -47,7 +47,7 @@ struct push {
     const struct layout_filter *filter;
     const struct layout *layout;
     const struct store_push *options;
-    const uint8_t *data;
+    const uint8_t *const *data; /* of the layers */
     struct temporary temporary;
     bool there;      /* the bitmap */
     bool configured; /* it has a configuration */
@@ -75,7 +75,6 @@ static bool check_layout(const struct push *p, struct err *err)
 
 static bool write_config(struct push *p, struct err *err)
 {
-    requests_clear(&p->r->rq);
     redis_multi(p->r);
     redis_write_config(p->r, p->filter, &p->r->shard->config);
     return redis_exec(p->r, CLUSTER_REPEAT, err) != NULL;
@@ -119,7 +118,7 @@ static bool check_there(struct push *p, struct err *err)
 static uint64_t length_to_write(const struct push *p)
 {
     uint64_t bytes = p->layout->file_len(p->filter);
-    uint64_t trimmed = p->layout->sparse ? layout_trimmed(p->data, bytes) : bytes;
+    uint64_t trimmed = p->layout->sparse ? layout_trimmed(p->data[0], bytes) : bytes;
     return trimmed > 0 ? trimmed : 1;
 }
 
@@ -142,20 +141,39 @@ static bool expire_config(struct push *p, uint64_t life, struct err *err)
     return redis_run(p->r, CLUSTER_REPEAT, err) && redis_number(p->r, p->r->replies[0], &set, err);
 }
 
+/* May the filter be written, to what is there? */
+static bool check(struct push *p, struct err *err)
+{
+    if (p->r->uri.shards > 1)
+        return redis_unfit(p->r, err,
+                           "a filter is not made for several shards: give the key of one");
+    if (!check_layout(p, err))
+        return false;
+    if (p->layout->redis == NULL)
+        return module_may_push(p->r, p->options->merge, err);
+    redis_name_configs(p->r, p->layout->redis);
+    return check_there(p, err) && check_config(p, err);
+}
+
+static bool write_temporary(struct push *p, struct err *err)
+{
+    if (p->layout->redis == NULL)
+        return module_write(&p->temporary, p->filter, p->data, err);
+    const struct layout_bits bits = {
+        .data = p->data[0], .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
+    return temporary_write(&p->temporary, &bits, err);
+}
+
 static bool push(struct push *p, struct err *err)
 {
     uint64_t life;
     const struct redis_key *key = &p->r->shard->bits;
-    bool has_config = p->layout->redis->fields != NULL;
-    if (!redis_name_configs(p->r, p->layout->redis, err) || !check_layout(p, err) ||
-        !check_there(p, err) || !check_config(p, err) ||
-        !temporary_name(&p->temporary, p->r, key, err))
+    bool has_config = p->layout->redis != NULL && p->layout->redis->fields != NULL;
+    if (!check(p, err) || !temporary_name(&p->temporary, p->r, key, err))
         return false;
-    const struct layout_bits bits = {
-        .data = p->data, .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
     /* The configuration goes first: without a bitmap it is an empty filter, but a bitmap without a
      * configuration is not a filter. */
-    if (temporary_write(&p->temporary, &bits, err) && find_life(p, &life, err) &&
+    if (write_temporary(p, err) && find_life(p, &life, err) &&
         (!has_config || p->configured || write_config(p, err)) &&
         (p->options->merge ? temporary_unite(&p->temporary, key, life, err)
                            : temporary_rename(&p->temporary, key, life, err)) &&
@@ -169,20 +187,13 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
                 const struct store_push *options, struct err *err)
 {
     const struct kind *kind = filter->layer[0].kind;
-    struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data[0]};
-    bool module = kind->layout->reserve != NULL;
-    if (kind->layout->redis == NULL && !module)
+    struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data};
+    if (kind->layout->redis == NULL && kind->layout->reserve == NULL)
         return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
     p.r = redis_connect(name, &options->open, err);
     if (p.r == NULL)
         return false;
-    bool ok = module ? module_push(p.r, filter, data, options, err)
-              : p.r->uri.shards <= 1
-                  ? push(&p, err)
-                  : fail(err,
-                         "cannot use '%.1000s': a filter is not made for several shards: "
-                         "give the key of one",
-                         name);
+    bool ok = push(&p, err);
     temporary_free(&p.temporary);
     redis_close(p.r);
     return ok;

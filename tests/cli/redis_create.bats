@@ -382,9 +382,14 @@ would be in one slot" seen $command "$name" -k 1
         printf '%s\n' "gozero:{$i}" "redisson:{$i}" "redisson:{$i}:config"
     done | sort | cmp there
     # A key with braces in odd places.
-    for key in 'a{b' 'a}b' 'x{r}' '{}x'; do
+    for key in 'a}b' 'x{r}'; do
         quiet seen add --create -n 10 \
             "redis://127.0.0.1:${REDIS_PORTS[0]}/$key?layout=redisson" -k 1
+    done
+    for key in 'a{b' '{}x'; do
+        name="redis://127.0.0.1:${REDIS_PORTS[0]}/$key?layout=redisson"
+        refuses "seen: cannot use '$name': no temporary key can share its slot, because of the braces in \
+its name" seen add --create -n 10 "$name" -k 1
     done
 }
 

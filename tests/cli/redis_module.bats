@@ -190,7 +190,7 @@ same()
     refuses "seen: cannot use '$name': of the filter to be pushed, its expansion is 4" \
         seen export f.seen -o "$name"
     name="redis+unix://$REDIS_DIR/a/socket?key=k&layout=gozero:bits=100"
-    refuses "seen: cannot use '$name': the filter to be pushed is of layout redisbloom" \
+    refuses "seen: cannot use '$name': the filter to be pushed is of layout redisbloom:expansion=4,scaling=yes" \
         seen export f.seen -o "$name"
     quiet seen import --layout redisbloom "$SOURCE/tests/vectors/redisbloom/rb_old203_e02_n150" \
         -o old.seen
