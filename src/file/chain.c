@@ -132,13 +132,6 @@ static uint64_t unused_id(const struct header *h)
     return id;
 }
 
-/* Only forged headers fail here, as with epochs (filter.c). */
-static bool has_generation(const struct header *h, const char *name, struct err *err)
-{
-    return h->layers[chain_newest(h)].generation < INT64_MAX ||
-           fail(err, "'%s' has used up its generations", name);
-}
-
 /* The capacity of a layer. A forged header may claim more than its bits can hold, which would make
  * the file too long. */
 static uint64_t capacity_of(const struct layer *l)
@@ -359,8 +352,6 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
     struct err why;
     struct layer made;
     unsigned next = h->n_layers;
-    if (!has_generation(h, name, err))
-        return false;
     if (!has_place(h, &why) || !keeps_its_rate(h, &why) || !make_next(h, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
     made.generation = h->layers[chain_newest(h)].generation + 1;
@@ -372,13 +363,9 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
     return true;
 }
 
-bool chain_void(struct header *h, const char *name, struct err *err)
+void chain_void(struct header *h)
 {
-    struct layer *oldest = &h->layers[oldest_layer(h)];
-    if (!has_generation(h, name, err))
-        return false;
-    oldest->is_void = true;
-    return true;
+    h->layers[oldest_layer(h)].is_void = true;
 }
 
 int chain_find_void(const struct header *h)
@@ -389,15 +376,12 @@ int chain_find_void(const struct header *h)
     return -1;
 }
 
-bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err)
+void chain_renew(struct header *h, unsigned layer)
 {
     struct layer *l = &h->layers[layer];
-    if (!has_generation(h, name, err))
-        return false;
     l->generation = h->layers[chain_newest(h)].generation + 1;
     l->is_void = false;
     l->since = format_now();
     l->n_before = h->counters.keys_added;
     l->fpr_closed = 0;
-    return true;
 }

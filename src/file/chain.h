@@ -89,15 +89,15 @@ uint64_t chain_first(uint64_t n);
  * its bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(struct layers layers, struct counters *counters, unsigned threads);
 
-/* Adds the next layer, with its file offsets, to a header whose newest layer is closed. Here and
- * below, `name` is the filter's name in messages. */
+/* Adds the next layer, with its file offsets, to a header whose newest layer is closed. `name` is
+ * the filter's name in messages. */
 bool chain_grow(struct header *h, const char *name, struct err *err);
 
 /* The steps of a rotation; the caller does the second step, emptying the layer. chain_void marks
  * the oldest layer void. chain_find_void returns the void layer, or -1. chain_renew marks it,
  * emptied, as the newest. */
-bool chain_void(struct header *h, const char *name, struct err *err);
+void chain_void(struct header *h);
 int chain_find_void(const struct header *h);
-bool chain_renew(struct header *h, unsigned layer, const char *name, struct err *err);
+void chain_renew(struct header *h, unsigned layer);
 
 #endif

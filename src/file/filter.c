@@ -143,11 +143,13 @@ static bool check_writable(const struct filter *f, struct err *err)
     if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
         return fail(err, "'%s' was written by a newer version of seen: it can be read only",
                     f->path);
-    /* Only a forged epoch gets here: at a million epochs a second it takes 146 000 years. The other
+    /* Only forged numbers get here: at a million epochs a second it takes 146 000 years. The other
      * half is left for use while the file is open. */
-    if (h->epoch > INT64_MAX / 2)
-        return fail(err, "'%s' has used up its epochs: it can be read only", f->path);
-    return true;
+    uint64_t most = h->epoch;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        most = h->layers[i].generation > most ? h->layers[i].generation : most;
+    return most <= INT64_MAX / 2 ||
+           fail(err, "'%s' has used up its epochs: it can be read only", f->path);
 }
 
 /* FUSE may give each name of a file pages and locks of its own: writers by two names would undo
@@ -265,7 +267,7 @@ static bool allocate_layers(struct filter *f, const struct header *h, struct err
 
 bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
 {
-    if (filter_in_memory(f))
+    if (f->in_memory)
         return allocate_layers(f, h, err);
     if (h->file_len != f->map_len && !map_file(f, h->file_len, err))
         return false;
@@ -335,7 +337,8 @@ bool filter_open(struct filter *f, const char *path, enum filter_mode mode, stru
 
 bool filter_open_memory(struct filter *f, const struct header *h, struct err *err)
 {
-    *f = (struct filter){.path = "a filter in memory", .fd = -1, .writable = true, .header = *h};
+    *f = (struct filter){
+        .path = "a filter in memory", .fd = -1, .in_memory = true, .writable = true, .header = *h};
     if (filter_prepare(f, h, err))
         return true;
     filter_close(f);
@@ -355,7 +358,7 @@ void filter_close(struct filter *f)
 {
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++) {
         free(f->verified[i]);
-        if (filter_in_memory(f) && f->data[i] != NULL)
+        if (f->in_memory && f->data[i] != NULL)
             munmap(f->data[i], (size_t)f->header.layers[i].data_len);
         f->verified[i] = NULL;
         f->data[i] = NULL;
@@ -366,13 +369,17 @@ void filter_close(struct filter *f)
     f->fd = -1;
 }
 
-/* Epochs only go up. */
+/* The epoch of the file now. */
+static uint64_t epoch_now(const struct filter *f)
+{
+    uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
+    uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
+    return a > b ? a : b;
+}
+
 bool filter_changed(const struct filter *f)
 {
-    if (format_is_immutable(&f->header))
-        return false;
-    return format_epoch(f->map + FORMAT_SLOT_A) > f->header.epoch ||
-           format_epoch(f->map + FORMAT_SLOT_B) > f->header.epoch;
+    return epoch_now(f) > f->header.epoch; /* they only go up */
 }
 
 static bool overwritten(const struct filter *f, struct err *err)
@@ -384,17 +391,8 @@ static bool overwritten(const struct filter *f, struct err *err)
  * it writes, and leaves a new epoch. */
 static bool may_be_written(const struct filter *f)
 {
-    return f->writable || !f->settled ||
-           (!format_is_immutable(&f->header) &&
-            (f->header.state != STATE_CLEAN || lock_alive(f->fd) || filter_changed(f)));
-}
-
-/* The epoch of the file now. */
-static uint64_t epoch_now(const struct filter *f)
-{
-    uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
-    uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
-    return a > b ? a : b;
+    return f->writable || !f->settled || f->header.state != STATE_CLEAN || lock_alive(f->fd) ||
+           filter_changed(f);
 }
 
 /* Has an overlay copied the file, because a writer came, so that the mapping is of the old copy?
@@ -450,29 +448,34 @@ bool filter_check_intact(const struct filter *f, struct err *err)
 
 void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id])
 {
-    uint8_t state[sizeof f->header.id + 8 + FORMAT_PAGE] = {0};
-    memcpy(state, f->header.id, sizeof f->header.id);
-    put_le64(state + sizeof f->header.id, epoch_now(f));
-    if (!format_is_immutable(&f->header))
-        memcpy(state + sizeof f->header.id + 8, f->map + FORMAT_SESSION, FORMAT_PAGE);
+    size_t len = f->map_len < FORMAT_FIRST_LAYER ? (size_t)f->map_len : FORMAT_FIRST_LAYER;
     for (unsigned half = 0; half < 2; half++)
-        put_le64(id + 8 * half, xxh3_bytes(state, sizeof state, half));
+        put_le64(id + 8 * half, xxh3_bytes(f->map, len, half));
 }
 
-const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len)
+static uint32_t page_sum(const struct filter *f, unsigned layer, uint64_t page)
 {
     const struct layer *l = &f->header.layers[layer];
-    *len = layer_page_len(l, page);
-    return f->data[layer] + page * LAYER_PAGE;
+    return layer_page_sum(format_layer_seed(&f->header, l), page,
+                          f->data[layer] + page * LAYER_PAGE, layer_page_len(l, page));
+}
+
+static uint8_t *stored_sum(const struct filter *f, unsigned layer, uint64_t page)
+{
+    return f->map + f->header.layers[layer].sums_off + FORMAT_SUM * page;
 }
 
 static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
 {
-    const struct layer *l = &f->header.layers[layer];
-    size_t len;
-    const uint8_t *data = filter_page(f, layer, page, &len);
-    return layer_page_sum(format_layer_seed(&f->header, l), page, data, len) ==
-           get_le32(f->map + l->sums_off + FORMAT_SUM * page);
+    return page_sum(f, layer, page) == get_le32(stored_sum(f, layer, page));
+}
+
+void filter_renew_sum(const struct filter *f, unsigned layer, uint64_t page)
+{
+    uint32_t sum = page_sum(f, layer, page);
+    uint8_t *stored = stored_sum(f, layer, page);
+    if (get_le32(stored) != sum)
+        put_le32(stored, sum);
 }
 
 /* Validates the contents of a page whose checksum matches. The error is a predicate of the page. */

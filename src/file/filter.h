@@ -39,9 +39,10 @@ enum filter_health {
 
 struct filter {
     const char *path;   /* as given; must outlive the filter */
-    int fd;             /* -1: in memory, or not open */
+    int fd;             /* -1: not open */
     struct stat status; /* of the file, when the header was read */
     bool settled;       /* false: a writer was about to leave, and would change it once more */
+    bool in_memory;     /* there is no file, or it is not made yet */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;
@@ -65,11 +66,6 @@ void filter_close(struct filter *f);
 /* An empty filter with this header in the memory of this process. It has no file, no pages to check
  * and no other users. */
 bool filter_open_memory(struct filter *f, const struct header *h, struct err *err);
-
-static inline bool filter_in_memory(const struct filter *f)
-{
-    return f->fd < 0;
-}
 
 /* Only the header of a file. */
 bool filter_read_header(const char *path, struct header *h, struct err *err);
@@ -138,13 +134,13 @@ bool filter_refresh(struct filter *f, struct err *err);
  * one system call. */
 bool filter_check_intact(const struct filter *f, struct err *err);
 
-/* The id of a file that takes the place of this one and has all its keys: a hash of the id and of
- * the state, which no other file shares, nor an earlier or later state of this one. By it writers
- * of the old file know the new one. Called with the turn lock held. */
+/* The id of a file that takes the place of this one and has all its keys: a hash of the headers and
+ * of the session page, which no other file shares, nor an earlier or later state of this one. By it
+ * writers of the old file know the new one. Called with the turn lock held. */
 void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id]);
 
-/* The bytes of a page of a layer, and their number. */
-const uint8_t *filter_page(const struct filter *f, unsigned layer, uint64_t page, size_t *len);
+/* Makes the checksum of a page that a writer has changed. */
+void filter_renew_sum(const struct filter *f, unsigned layer, uint64_t page);
 
 /* A damaged page, its offset in the file, and why: "does not match its checksum", say. */
 typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,

@@ -57,7 +57,7 @@ static bool is_stale(const struct filter *f)
 
 static bool is_in_turn(const struct filter *f)
 {
-    return get_le32(page_of(f) + PAGE_TURN) % 2 != 0;
+    return page_of(f)[PAGE_TURN] % 2 != 0;
 }
 
 static uint64_t slot_of(uint64_t epoch)
@@ -122,7 +122,7 @@ bool session_change(struct session *s, const struct header *h, struct err *err)
     struct header next = *h;
     next.state = f->header.state;
     next.counters = f->header.counters;
-    if (filter_in_memory(f)) {
+    if (f->in_memory) {
         s->filter->header = next;
         return true;
     }
@@ -154,44 +154,29 @@ static void store_counters(struct session *s)
     mark_in_turn(s->filter, false);
 }
 
-/* Loads the counters. In the turn of a writer that was killed they are not complete: then they are
- * counted from the bits. */
-static void find_counters(struct session *s)
+/* Counts the keys by the bits, after a writer was killed. */
+static void recount(struct session *s)
 {
-    const struct filter *f = s->filter;
-    struct counters *c = &s->counters;
-    const uint8_t *p = page_of(f);
-    c->records = s->records = get_le64(p + PAGE_RECORDS);
-    c->keys_added = get_le64(p + PAGE_KEYS_ADDED);
-    if (is_in_turn(f)) {
-        chain_recount(filter_layers(f), parallel_cpus(), c);
-        s->found_dead = true;
-    }
+    chain_recount(filter_layers(s->filter), parallel_cpus(), &s->counters);
+    s->found_dead = true;
 }
 
-/* Has nobody copied another file, or an older state of this one, over the file since this writer
- * entered? While it holds the session byte, the session page keeps its stamp, and its count of
- * records does not go back. */
-static bool is_unbroken(const struct session *s, struct err *err)
+static struct counters stored_counters(const struct filter *f)
 {
-    const uint8_t *p = page_of(s->filter);
-    bool has_grown = get_le64(p + PAGE_RECORDS) - s->records <= INT64_MAX;
-    return (get_le64(p + PAGE_STAMP) == s->stamp && has_grown) ||
-           fail(err, "'%s' was overwritten while it was in use", s->filter->path);
+    const uint8_t *p = page_of(f);
+    return (struct counters){get_le64(p + PAGE_RECORDS), get_le64(p + PAGE_KEYS_ADDED)};
+}
+
+/* In the turn of a writer that was killed, they are not complete. */
+static void take_counters(struct session *s, struct counters now)
+{
+    s->counters = now;
+    s->records = now.records;
+    if (is_in_turn(s->filter))
+        recount(s);
 }
 
 /* ---- Ending a session. */
-
-static void renew_sum(const struct filter *f, unsigned layer, uint64_t page)
-{
-    const struct layer *l = &f->header.layers[layer];
-    size_t len;
-    const uint8_t *data = filter_page(f, layer, page, &len);
-    uint32_t sum = layer_page_sum(format_layer_seed(&f->header, l), page, data, len);
-    uint8_t *stored = f->map + l->sums_off + FORMAT_SUM * page;
-    if (get_le32(stored) != sum)
-        put_le32(stored, sum);
-}
 
 static uint64_t touched_bytes(const struct layer *layer)
 {
@@ -219,7 +204,7 @@ static void renew_layer(const struct filter *f, unsigned layer)
     for (uint64_t i = 0; i < bytes; i++)
         for (unsigned bit = 0; touched[i] >> bit != 0; bit++)
             if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
-                renew_sum(f, layer, i * 8 + bit);
+                filter_renew_sum(f, layer, i * 8 + bit);
 }
 
 /* Renews the checksums of the touched pages, and only then clears the marks: readers look at them
@@ -254,14 +239,12 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
 static bool recover(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
-    unsigned threads = parallel_cpus();
     uint64_t unchecked;
     bool failed = sync_has_failed(f);
-    s->found_dead = true;
     s->counters = f->header.counters;
-    chain_recount(filter_layers(f), threads, &s->counters);
+    recount(s);
     renew_touched(f);
-    bool sound = !failed && filter_check_pages(f, threads, &unchecked, NULL, NULL) == 0;
+    bool sound = !failed && filter_check_pages(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
     return close_file(s, sound ? STATE_CLEAN : STATE_DIRTY, true, err);
 }
 
@@ -295,7 +278,8 @@ static bool start(struct session *s, struct err *err)
     next.state = STATE_WRITING;
     if (!publish(s, next, true, err))
         return false;
-    put_le64(page_of(f) + PAGE_STAMP, stamp | 1);
+    stamp |= 1;
+    memcpy(page_of(f) + PAGE_STAMP, &stamp, sizeof stamp);
     store_counters(s);
     return true;
 }
@@ -321,22 +305,29 @@ static bool enter(struct session *s, struct err *err)
     if ((alone && f->header.state == STATE_WRITING && !recover(s, err)) || !check_not_dirty(f, err))
         return false;
     if (!alone)
-        find_counters(s);
+        take_counters(s, stored_counters(f));
     else if (!start(s, err))
         return false;
     if (!lock_try(f->fd, F_RDLCK, LOCK_SESSION))
         return fail_errno(err, "cannot lock '%s'", f->path);
     s->entered = true;
-    s->stamp = get_le64(page_of(f) + PAGE_STAMP);
+    memcpy(&s->stamp, page_of(f) + PAGE_STAMP, sizeof s->stamp);
     return true;
 }
 
-/* Called with the turn lock held, in a session: takes up what others have done. */
+/* Called with the turn lock held, in a session: takes up what others have done. Fails if another
+ * file, or an older state of this one, was copied over the file: while this writer holds the
+ * session byte, the session page keeps its stamp, and its count of records does not go back. */
 static bool catch_up(struct session *s, struct err *err)
 {
-    if (!filter_refresh(s->filter, err) || !is_unbroken(s, err))
+    const struct filter *f = s->filter;
+    if (!filter_refresh(s->filter, err))
         return false;
-    find_counters(s);
+    struct counters now = stored_counters(f);
+    bool has_grown = now.records - s->records <= INT64_MAX;
+    if (memcmp(page_of(f) + PAGE_STAMP, &s->stamp, sizeof s->stamp) != 0 || !has_grown)
+        return fail(err, "'%s' was overwritten while it was in use", f->path);
+    take_counters(s, now);
     return true;
 }
 
@@ -440,7 +431,7 @@ static bool lock_current(struct session *s, struct err *err)
 bool session_begin(struct session *s, struct filter *f, struct err *err)
 {
     *s = (struct session){.filter = f, .counters = f->header.counters};
-    if (filter_in_memory(f))
+    if (f->in_memory)
         return true;
     if (!lock_current(s, err))
         return false;
@@ -451,7 +442,7 @@ bool session_begin(struct session *s, struct filter *f, struct err *err)
 bool session_lock(struct session *s, struct err *err)
 {
     struct filter *f = s->filter;
-    if (filter_in_memory(f))
+    if (f->in_memory)
         return true;
     if (!lock_current(s, err))
         return false;
@@ -530,7 +521,7 @@ static bool all_touched(const struct layer *l, const uint8_t *touched)
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &s->filter->header.layers[layer];
-    if (filter_in_memory(s->filter))
+    if (s->filter->in_memory)
         return true;
     struct touch t = {
         .s = s, .layer = layer, .touched = s->filter->map + l->touched_off, .err = err};
@@ -553,13 +544,13 @@ static void renew_changed(struct session *s)
         page_of(s->filter)[PAGE_STALE] = 1;
     else if (!is_stale(s->filter))
         for (unsigned i = 0; i < s->n_changed; i++)
-            renew_sum(s->filter, s->changed[i].layer, s->changed[i].page);
+            filter_renew_sum(s->filter, s->changed[i].layer, s->changed[i].page);
     s->n_changed = 0;
 }
 
 void session_unlock(struct session *s)
 {
-    if (filter_in_memory(s->filter))
+    if (s->filter->in_memory)
         return;
     renew_changed(s);
     store_counters(s);
@@ -603,7 +594,7 @@ bool session_end(struct session *s, bool sync, struct err *err)
 {
     const struct filter *f = s->filter;
     struct err why;
-    if (filter_in_memory(f)) {
+    if (f->in_memory) {
         s->filter->header.counters = s->counters;
         return true;
     }

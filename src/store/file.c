@@ -58,7 +58,7 @@ static bool enter(struct store *s, size_t len, struct err *err)
 {
     struct file *file = file_of(s);
     struct filter *f = &file->filter;
-    if (filter_in_memory(f))
+    if (f->in_memory)
         return true;
     pthread_rwlock_rdlock(&file->lock);
     /* A mapping of an overwritten file may be longer than the file: it must not be read. */
@@ -78,7 +78,7 @@ static bool enter(struct store *s, size_t len, struct err *err)
 static bool leave(struct store *s, struct err *err)
 {
     struct file *file = file_of(s);
-    if (filter_in_memory(&file->filter))
+    if (file->filter.in_memory)
         return true;
     bool intact = filter_check_intact(&file->filter, err);
     pthread_rwlock_unlock(&file->lock);
@@ -101,7 +101,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
 {
     const struct filter *f = &file_of(s)->filter;
     layers_measure(filter_layers(f), threads, layer, all);
-    return filter_in_memory(f) || filter_check_intact(f, err);
+    return f->in_memory || filter_check_intact(f, err);
 }
 
 /* Says once what a writer that ended without leaving may have left undone. */
@@ -201,7 +201,7 @@ static struct file *file_new(const char *path, struct err *err)
         return NULL;
     }
     pthread_rwlock_init(&file->lock, NULL);
-    file->filter.fd = -1;
+    file->filter = (struct filter){.fd = -1, .in_memory = true};
     file->store = (struct store){.ops = &ops, .name = path, .header = &file->filter.header};
     return file;
 }

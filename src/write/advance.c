@@ -62,7 +62,7 @@ static bool lengthen(const struct filter *f, uint64_t len, struct err *err)
 static bool append_layer(struct session *s, const struct header *h, struct err *err)
 {
     struct filter *f = s->filter;
-    if (filter_in_memory(f))
+    if (f->in_memory)
         return filter_prepare(f, h, err);
     if (lengthen(f, h->file_len, err) && write_zero_sums(f, h, h->n_layers - 1, err) &&
         session_sync(s, err) && filter_prepare(f, h, err))
@@ -76,7 +76,7 @@ static bool append_layer(struct session *s, const struct header *h, struct err *
 static void zero_data(const struct filter *f, unsigned layer)
 {
     const struct layer *l = &f->header.layers[layer];
-    if (filter_in_memory(f) || !port_clear(f->fd, (off_t)l->data_off, (off_t)l->data_len))
+    if (f->in_memory || !port_clear(f->fd, (off_t)l->data_off, (off_t)l->data_len))
         memset(f->data[layer], 0, (size_t)l->data_len);
 }
 
@@ -86,7 +86,7 @@ static bool empty_layer(struct session *s, const struct header *h, unsigned laye
     const struct filter *f = s->filter;
     const struct layer *l = &h->layers[layer];
     zero_data(f, layer);
-    if (filter_in_memory(f))
+    if (f->in_memory)
         return true;
     memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
     return write_zero_sums(f, h, layer, err) && session_sync(s, err);
@@ -101,8 +101,7 @@ bool advance_finish(struct session *s, struct err *err)
         return true;
     unsigned layer = (unsigned)at;
     h.counters = s->counters;
-    if (!chain_renew(&h, layer, f->path, err))
-        return false;
+    chain_renew(&h, layer);
     if (!empty_layer(s, &h, layer, err))
         return false;
     step_done(2);
@@ -114,8 +113,7 @@ bool advance_finish(struct session *s, struct err *err)
 
 static bool rotate(struct session *s, struct header *h, struct err *err)
 {
-    if (!chain_void(h, s->filter->path, err))
-        return false;
+    chain_void(h);
     if (!session_change(s, h, err))
         return false;
     step_done(1);

@@ -42,12 +42,12 @@ its checksum (and 1 more place)" seen verify c.seen
     cp whole.seen f.seen
     forge f.seen "layer.$newest.generation=2**63-1"
     run -2 --separate-stderr seen add f.seen later
-    [ "$stderr" = "seen: 'f.seen' has used up its generations" ]
+    [ "$stderr" = "seen: 'f.seen' has used up its epochs: it can be read only" ]
     run -0 seen query -c f.seen keys
     [ "$output" = 5000 ]
     seen create --generations 3 -n 1000 --empty ring.seen
     forge ring.seen layer.3.generation=2**63-1
-    refuses "seen: 'ring.seen' has used up its generations" seen rotate ring.seen
+    refuses "seen: 'ring.seen' has used up its epochs: it can be read only" seen rotate ring.seen
     seen query -c ring.seen keys || [ "$?" = 1 ]
     # What the header says of a layer does not decide how long the file becomes.
     for capacity in 2**63 2**64-1 2**30 0; do
