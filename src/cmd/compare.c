@@ -27,12 +27,20 @@ static const struct opt compare_opts[] = {
 static const struct opt_group groups[] = {{"Options", compare_opts, 0, NULL}, {0}};
 
 /* Without an interval for a layout whose numbers are rough. */
-static void add_figure(struct report *r, const char *label, const char *key, enum form form,
-                       const struct compared *result, const struct figure *figure)
+static void add_keys(struct report *r, const char *label, const char *key,
+                     const struct compared *result, const struct figure *keys)
 {
     bool rough = layout_caveat(result->kind) != NULL;
-    report_range(r, label, key, key, form, result->exact ? EXACT : ESTIMATED, figure->value,
-                 rough ? NAN : figure->low, rough ? NAN : figure->high);
+    report_range(r, label, key, key, FORM_KEYS, result->exact ? EXACT : ESTIMATED, keys->value,
+                 rough ? NAN : keys->low, rough ? NAN : keys->high);
+}
+
+/* The part of these keys that is in both. */
+static void add_share(struct report *r, const char *label, const char *key,
+                      const struct compared *result, const struct figure *of)
+{
+    double share = of->value > 0 ? fmin(result->overlap.both.value / of->value, 1) : NAN;
+    report_number(r, label, key, FORM_RATIO, result->exact ? EXACT : ESTIMATED, share);
 }
 
 static void print_comparison(const struct compare *c, const char *a, const char *b)
@@ -48,13 +56,13 @@ static void print_comparison(const struct compare *c, const char *a, const char 
     report_string(&r, "kind", "kind", EXACT, result->kind->name);
     if (counted)
         report_uint(&r, "fingerprint bits", "fingerprint_bits", FORM_COUNT, EXACT, result->bits);
-    add_figure(&r, "keys in A", "a", FORM_KEYS, result, &o->a);
-    add_figure(&r, "keys in B", "b", FORM_KEYS, result, &o->b);
-    add_figure(&r, "keys in A or B", "union", FORM_KEYS, result, &o->any);
-    add_figure(&r, "keys in A and B", "intersection", FORM_KEYS, result, &o->both);
-    add_figure(&r, "Jaccard index", "jaccard", FORM_RATIO, result, &o->jaccard);
-    add_figure(&r, "A's keys in B", "a_in_b", FORM_RATIO, result, &o->a_in_b);
-    add_figure(&r, "B's keys in A", "b_in_a", FORM_RATIO, result, &o->b_in_a);
+    add_keys(&r, "keys in A", "a", result, &o->a);
+    add_keys(&r, "keys in B", "b", result, &o->b);
+    add_keys(&r, "keys in A or B", "union", result, &o->any);
+    add_keys(&r, "keys in A and B", "intersection", result, &o->both);
+    add_share(&r, "Jaccard index", "jaccard", result, &o->any);
+    add_share(&r, "A's keys in B", "a_in_b", result, &o->a);
+    add_share(&r, "B's keys in A", "b_in_a", result, &o->b);
     if (caveat != NULL)
         report_string(&r, "note", "caveat", EXACT, caveat);
     if (counted) {
@@ -88,8 +96,8 @@ const struct command cmd_compare = {
     .name = "compare",
     .synopsis = "[OPTION]... A B",
     .summary = "count the keys that two filters share",
-    .details = "Prints how many keys are in A, in B, in A or B and in both, the Jaccard index "
-               "(both / A or B), and which part of each is in the other, with 95 % intervals. The "
+    .details = "Prints how many keys are in A, in B, in A or B and in both, with 95 % intervals, "
+               "the Jaccard index (both / A or B), and which part of each is in the other. The "
                "numbers are exact for counted sets made with --fpr 0, and estimated for other "
                "counted sets and for Bloom filters of matching sizes. A and B are only read.",
     .groups = groups,

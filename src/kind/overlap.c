@@ -85,44 +85,19 @@ static struct figure exact(double value)
 
 void overlap_exact(uint64_t a, uint64_t b, uint64_t both, struct overlap *out)
 {
-    double any = (double)(a - both) + (double)b;
-    *out = (struct overlap){exact((double)a),
-                            exact((double)b),
-                            exact(any),
-                            exact((double)both),
-                            exact((double)both / any),
-                            exact((double)both / (double)a),
-                            exact((double)both / (double)b)};
+    *out = (struct overlap){exact((double)a), exact((double)b),
+                            exact((double)(a - both) + (double)b), exact((double)both)};
 }
 
-static double clamp(double x, double low, double high)
+/* The distance d from an estimate to an end of its interval. The variance changes by `slope` where
+ * the true value is greater, or at the lower end less, by 1. The interval has the true values from
+ * which the estimate is at most CENSUS_Z95 deviations away, with the deviation that belongs to the
+ * true value, after a correction by half a key: (d - half)^2 = z^2 (variance + slope d). */
+static double distance(double variance, double slope)
 {
-    return fmin(fmax(x, low), high);
-}
-
-/* An estimate with its variance. The variance changes by `slope` where the true value is greater by
- * 1. The interval has the true values from which the estimate is at most CENSUS_Z95 deviations
- * away, with the deviation that belongs to the true value, after a correction by `half`. */
-struct estimate {
-    double value, variance, slope, half;
-};
-
-/* The distance d to the end of the interval: (d - half)^2 = z^2 (variance + slope d). */
-static double distance(const struct estimate *e, double slope)
-{
-    double z2 = CENSUS_Z95 * CENSUS_Z95, middle = e->half + z2 * slope / 2;
-    double root = middle * middle - e->half * e->half + z2 * e->variance;
+    double z2 = CENSUS_Z95 * CENSUS_Z95, half = 0.5, middle = half + z2 * slope / 2;
+    double root = middle * middle - half * half + z2 * variance;
     return fmax(0, middle + sqrt(fmax(0, root)));
-}
-
-static double below(const struct estimate *e)
-{
-    return distance(e, -e->slope);
-}
-
-static double above(const struct estimate *e)
-{
-    return distance(e, e->slope);
 }
 
 /* Numbers of keys are whole. So the interval of the normal distribution is made wider by half a key
@@ -130,29 +105,9 @@ static double above(const struct estimate *e)
  */
 static struct figure number(double value, double variance, double slope)
 {
-    struct estimate e = {value, variance, slope, 0.5};
-    double low = fmax(0, ceil(value - below(&e))), high = fmax(low, floor(value + above(&e)));
-    return (struct figure){clamp(round(value), low, high), low, high};
-}
-
-/* Half a key of a number that is not certain. */
-static double half_key(const struct figure *n)
-{
-    return n->low < n->high ? 0.5 : 0;
-}
-
-/* The ratio part / of. `e` is its estimate, with the variance and the slope of n times the ratio; n
- * is the estimate of `of`. */
-static struct figure ratio(struct estimate e, const struct figure *part, const struct figure *of,
-                           double n)
-{
-    if (!(of->value > 0))
-        return exact(NAN);
-    if (part->low == part->high && of->low == of->high)
-        return exact(part->value / of->value);
-    e.half = half_key(part) + e.value * half_key(of);
-    return (struct figure){clamp(e.value, 0, 1), clamp(e.value - below(&e) / n, 0, 1),
-                           clamp(e.value + above(&e) / n, 0, 1)};
+    double low = fmax(0, ceil(value - distance(variance, -slope)));
+    double high = fmax(low, floor(value + distance(variance, slope)));
+    return (struct figure){fmin(fmax(round(value), low), high), low, high};
 }
 
 /* By how much V(n) grows with n. It is n^2 times a function that grows slowly. */
@@ -161,56 +116,15 @@ static double growth(double variance, double n)
     return n > 0 ? 2 * variance / n : 0;
 }
 
-/* The keys in both sets: their number, and the derivatives of V. */
-struct shared {
-    double n, var, slope;  /* with A and B fixed, so that U = A + B - D falls where D rises */
-    double var_same;       /* V(D) */
-    double more, more_any; /* V'(D) and V'(U) */
-};
-
-static struct shared shared_of(const struct pair_census *p)
-{
-    double n = p->a + p->b - p->any;
-    double more = growth(p->var_both, n), more_any = growth(p->var_any, p->any);
-    return (struct shared){.n = n,
-                           .var = fmax(0, p->var_any - p->var_a - p->var_b + 2 * p->var_both),
-                           .slope = 2 * more - more_any,
-                           .var_same = p->var_both,
-                           .more = more,
-                           .more_any = more_any};
-}
-
-/* The part of a set's keys that is in both: of D - r A, with r = D / A, the variance is
- * var D + r^2 V(A) - 2 r V(D). */
-static struct estimate contained(const struct shared *d, double n, double var_n)
-{
-    double r = d->n / n;
-    double var = d->var + r * r * var_n - 2 * r * d->var_same;
-    double slope = d->slope + 2 * (r * var_n - d->var_same) / n - 2 * r * d->more;
-    return (struct estimate){.value = r, .variance = var, .slope = slope};
-}
-
-/* The same of D - j U, with U = A + B - D. Where D is greater by 1, j is by (1 + j) / U, so that
- * U j is by 1 + j. */
-static struct estimate jaccard(const struct shared *d, const struct pair_census *p)
-{
-    double covariance = p->var_a + p->var_b - p->var_any;
-    double j = d->n / p->any, step = (1 + j) / p->any;
-    double var = d->var + j * j * p->var_any - 2 * j * covariance;
-    double slope = d->slope + 2 * step * (j * p->var_any - covariance) - j * (j + 2) * d->more_any;
-    return (struct estimate){.value = j, .variance = var, .slope = slope / (1 + j)};
-}
-
 void overlap_estimate(const struct pair_census *p, struct overlap *out)
 {
-    struct shared d = shared_of(p);
+    double both = p->a + p->b - p->any, more_any = growth(p->var_any, p->any);
+    double variance = fmax(0, p->var_any - p->var_a - p->var_b + 2 * p->var_both);
     out->a = number(p->a, p->var_a, growth(p->var_a, p->a));
     out->b = number(p->b, p->var_b, growth(p->var_b, p->b));
-    out->any = number(p->any, p->var_any, d.more_any);
-    out->both = number(d.n, d.var, d.slope);
-    out->jaccard = ratio(jaccard(&d, p), &out->both, &out->any, p->any);
-    out->a_in_b = ratio(contained(&d, p->a, p->var_a), &out->both, &out->a, p->a);
-    out->b_in_a = ratio(contained(&d, p->b, p->var_b), &out->both, &out->b, p->b);
+    out->any = number(p->any, p->var_any, more_any);
+    /* With A and B fixed, U = A + B - D falls where D rises. */
+    out->both = number(both, variance, 2 * growth(p->var_both, both) - more_any);
 }
 
 bool overlap_fingerprints(uint64_t a, uint64_t b, uint64_t both, unsigned bits, struct overlap *out)

@@ -193,14 +193,14 @@ measured()
             says '^distinct keys +[0-9]+ +estimated$' seen stats f.seen
             says '^note +[^ ].*off by' seen stats f.seen
             seen stats --json f.seen | jq -e '.keys_left == null'
-            seen compare --json f.seen f.seen | jq -e '.jaccard == 1 and .jaccard_low == null and .a_high == null
+            seen compare --json f.seen f.seen | jq -e '.jaccard == 1 and .a_low == null and .a_high == null
                 and (.caveat | contains("off by"))'
             seen create --json --force --layout $layout -n 10 g.seen -k x | jq -e '.caveat | contains("off by")'
             run -0 --separate-stderr seen merge --force --intersect --json -o i.seen f.seen f.seen
             jq -e '.n_low == null and .n_high == null' <<<"$output"
             says '^distinct keys +unknown$' seen stats i.seen
         else
-            seen compare --json f.seen f.seen | jq -e '.jaccard_low > 0.9 and .caveat == null'
+            seen compare --json f.seen f.seen | jq -e '.a_low > 0 and .caveat == null'
             seen create --json --force --layout $layout -n 10 g.seen -k x | jq -e 'has("caveat") | not'
         fi
     done
