@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "base/num.h"
@@ -95,14 +94,6 @@ static int change_set(struct add *a)
     return EXIT_ERROR;
 }
 
-/* Are the key files filters? */
-static bool refuse_key_filters(const struct adding *a)
-{
-    char merge[2048];
-    snprintf(merge, sizeof merge, "--force -o %s %s", a->path, a->path);
-    return keyopt_refuse_filters(&a->keyopt, a->path, merge);
-}
-
 static int run_add(struct add *a, int argc, char **argv)
 {
     struct adding *adding = &a->adding;
@@ -111,10 +102,7 @@ static int run_add(struct add *a, int argc, char **argv)
     if (!adding_parse(adding, &cmd_add, argc, argv, a, &status))
         return status;
     bool ok = adding_open(adding, STORE_WRITE, &err);
-    bool is_counted = !ok && is_counted_set(adding->path, &err);
-    if ((ok || is_counted) && store_is_file(adding->path) && !refuse_key_filters(adding))
-        return EXIT_ERROR;
-    if (is_counted)
+    if (!ok && is_counted_set(adding->path, &err))
         return change_set(a);
     if (!ok)
         keyopt_advise(&adding->keyopt, adding->path, &err);

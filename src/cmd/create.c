@@ -516,14 +516,6 @@ static bool take_secret(struct create *c, struct err *err)
            (missing && fail_more(err, " (--new-secret makes the file)"));
 }
 
-/* Are the key files filters? */
-static bool refuse_filter_files(const struct create *c)
-{
-    char merge[2048];
-    snprintf(merge, sizeof merge, "%s-o %s", c->make.replace ? "--force " : "", c->path);
-    return keyopt_refuse_filters(&c->keyopt, c->path, merge);
-}
-
 static bool create(struct create *c)
 {
     struct err err;
@@ -541,8 +533,6 @@ static bool create(struct create *c)
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }
-    if (!refuse_filter_files(c))
-        return false;
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     if (!ok || c->dry_run)
         return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));

@@ -334,33 +334,6 @@ bool keyopt_is_list(const char *path)
            content_check(path, start, len, '\n', false, &ignored);
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const char *merge)
-{
-    char names[2048] = "";
-    size_t len = 0;
-    const char *first = NULL;
-    for (size_t i = 0; i < keyopt->n_files; i++) {
-        const char *file = keyopt->files[i];
-        if (is_same_file(file, path))
-            return true; /* the input refuses it */
-        if (strcmp(file, "-") == 0 || !keyopt_is_filter(file))
-            continue;
-        first = first != NULL ? first : file;
-        if (len + strlen(file) + 2 < sizeof names)
-            len += (size_t)snprintf(names + len, sizeof names - len, " %s", file);
-    }
-    if (first != NULL)
-        say_error("'%s' is a filter, not a list of keys; this unites filters: seen merge %s%s",
-                  first, merge, names);
-    return first == NULL;
-}
-
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)
 {
     uint8_t start[8];

@@ -71,10 +71,6 @@ bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 bool keyopt_is_filter(const char *path);
 bool keyopt_is_list(const char *path);
 
-/* Refuses key files that are filters, for the FILTER `path`. The message names the command that
- * unites them, "seen merge", with the arguments `merge` before their names. */
-bool keyopt_refuse_filters(const struct keyopt *keyopt, const char *path, const char *merge);
-
 /* Adds advice to the message about a FILTER that cannot be opened. If a key file is a filter, it
  * says that FILTER comes first, and returns true. */
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err);

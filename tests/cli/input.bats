@@ -539,18 +539,14 @@ END
 
 @test "key files that are filters: the command that unites them is named" {
     seq 100 | seen create a
-    seq 101 200 | seen create b
-    says="'a' is a filter, not a list of keys; this unites filters: seen merge"
-    refuses "seen: $says -o all a b" seen create all a b
-    seen merge -o all a b
-    [ "$(seq 200 | seen query -c all)" = 200 ]
-    refuses "seen: $says --force -o all a" seen create --force all a
-    cp b both
-    refuses "seen: $says --force -o both both a" seen add both a
-    seen merge --force -o both both a
-    [ "$(seq 200 | seen query -c both)" = 200 ]
+    seq 101 200 | seen create -p 1e-9 b
+    says="'a' is a filter, not a list of keys: 'seen merge' unites filters, 'seen query' asks them"
+    refuses "seen: $says" seen create all a b
+    [ ! -e all ]
+    refuses "seen: $says" seen add b a
+    [ "$(seq 200 | seen query -c b)" = 100 ]
     seen create --counted -p 0 c -k x
-    refuses "seen: $says --force -o c c a" seen add c list a
+    refuses "seen: $says" seen add c a
 }
 
 # binary FILE: is it refused, whatever reads it, but for a query that is asked key by key?
