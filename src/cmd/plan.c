@@ -90,8 +90,7 @@ static void add_layouts(struct report *r, const struct plan_layouts *plan,
 
 static void print_layouts(const struct plan_layouts *plan, const struct report *r)
 {
-    static const int widths[] = {-10, 14, 4, 10, 10, 8, 0};
-    report_table(r, "layouts", widths, stdout);
+    report_table(r, "layouts", stdout);
     printf("\nThe real FPR is that of the formula for %s. Of redisson, and of small filters of "
            "others, it is\nestimated, to within a factor of 4. Bits a key are those of the other "
            "program's file.\n",
@@ -163,10 +162,9 @@ static void print_maker(const struct plan *plan, const struct kind *kind, const 
 static void print_kinds(const struct plan *plan, const struct report *r)
 {
     char p[NUM_TEXT], n[NUM_TEXT];
-    static const int widths[] = {-8, 9, 8, 2, 11, 12, 12, 0};
     printf("%s keys at a design FPR of %s\n\n", num_show_count(n, (double)plan->n),
            num_show_fpr(p, plan->p));
-    report_table(r, "kinds", widths, stdout);
+    report_table(r, "kinds", stdout);
     printf("\nTheoretical minimum: %.2f bits/key. 'cache lines': the most that one query touches."
            "\n'k': the bits that it tests. 'CPU time': about what building took on one machine.",
            bound(plan));
@@ -223,39 +221,23 @@ static double lines_of_query(const struct header *h)
     return lines;
 }
 
-static void print_json_layers(const struct header *h)
+static void print_layers(const struct header *h, bool json)
 {
     struct report r = {0};
-    report_uint(&r, NULL, "n_design", FORM_COUNT, format_grows(h) ? UNKNOWN : EXACT, h->n_design);
-    report_number(&r, NULL, "fpr_design", FORM_DIGITS, EXACT, h->fpr_design);
-    report_flag(&r, NULL, "grows", EXACT, format_grows(h));
-    report_uint(&r, NULL, "generations", FORM_COUNT, EXACT, chain_generations(h));
-    report_string(&r, NULL, "kind", EXACT, h->layers[0].kind->name);
-    report_uint(&r, NULL, "layers", FORM_COUNT, EXACT, h->n_layers);
-    report_uint(&r, NULL, "n_layer", FORM_COUNT, EXACT, h->layers[0].n_design);
-    report_uint(&r, NULL, "bytes", FORM_BYTES, EXACT, h->file_len);
-    report_number(&r, NULL, "lines_per_query", FORM_DIGITS, EXACT, lines_of_query(h));
-    report_json(&r, stdout);
-}
-
-static void print_text_layers(const struct header *h)
-{
-    char p[NUM_TEXT], n[NUM_TEXT], len[NUM_TEXT];
+    bool grows = format_grows(h);
     unsigned generations = chain_generations(h);
-    if (!format_grows(h))
-        printf("%s keys at ", num_show_count(n, (double)h->n_design));
-    else
-        fputs("a growing filter at ", stdout);
-    printf("a design FPR of %s", num_show_fpr(p, h->fpr_design));
-    if (generations > 0)
-        printf(", kept for %u rotation%s", generations, num_plural(generations));
-    num_show_count(n, (double)h->layers[0].n_design);
-    num_show_bytes(len, h->file_len);
-    if (format_grows(h))
-        printf("\n\n%s for the first %s keys; layers are added as needed.\n", len, n);
-    else
-        printf("\n\n%s: %u layers for %s keys each; a query touches at most %g cache lines.\n", len,
-               h->n_layers, n, lines_of_query(h));
+    report_uint(&r, grows ? NULL : "design capacity", "n_design", FORM_COUNT,
+                grows ? UNKNOWN : EXACT, h->n_design);
+    report_number(&r, "design FPR", "fpr_design", FORM_DIGITS, EXACT, h->fpr_design);
+    report_flag(&r, "grows", "grows", EXACT, grows);
+    report_uint(&r, generations > 0 ? "generations" : NULL, "generations", FORM_COUNT, EXACT,
+                generations);
+    report_string(&r, "kind", "kind", EXACT, h->layers[0].kind->name);
+    report_uint(&r, "layers", "layers", FORM_COUNT, EXACT, h->n_layers);
+    report_uint(&r, "keys of a layer", "n_layer", FORM_COUNT, EXACT, h->layers[0].n_design);
+    report_uint(&r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
+    report_number(&r, "cache lines", "lines_per_query", FORM_DIGITS, EXACT, lines_of_query(h));
+    (json ? report_json : report_text)(&r, stdout);
 }
 
 /* ---- Designs. */
@@ -279,7 +261,7 @@ static bool show_layers(const struct design *d, uint64_t n, bool json, struct er
     header_begin(&h, &rule, true);
     if (!header_design(&h, d, n, err))
         return false;
-    (json ? print_json_layers : print_text_layers)(&h);
+    print_layers(&h, json);
     return true;
 }
 

@@ -301,6 +301,7 @@ static const char *cell_of(const struct table *t, unsigned line, unsigned column
     return row != NULL ? value_of(row, buf) : "-";
 }
 
+/* As of printf; the first column is left-aligned. */
 static void find_widths(const struct table *t, int widths[COLUMNS])
 {
     char buf[VALUE_TEXT];
@@ -321,28 +322,28 @@ static void put_table_line(const struct table *t, unsigned line, const int *widt
     putc('\n', out);
 }
 
-static void put_list(const struct report *r, unsigned at, const int *widths, FILE *out)
+static void put_list(const struct report *r, unsigned at, FILE *out)
 {
     struct table t;
-    int needed[COLUMNS] = {0};
+    int widths[COLUMNS] = {0};
     make_table(&t, &r->row[at], r->row + r->n);
-    find_widths(&t, needed);
+    find_widths(&t, widths);
     for (unsigned line = 0; line <= t.n_items; line++)
-        put_table_line(&t, line, widths != NULL ? widths : needed, out);
+        put_table_line(&t, line, widths, out);
 }
 
-void report_table(const struct report *r, const char *list, const int *widths, FILE *out)
+void report_table(const struct report *r, const char *list, FILE *out)
 {
     for (unsigned i = 0; i < r->n; i++)
         if (r->row[i].form == FORM_LIST && strcmp(r->row[i].key, list) == 0)
-            put_list(r, i, widths, out);
+            put_list(r, i, out);
 }
 
 void report_text(const struct report *r, FILE *out)
 {
     put_rows(r, out);
     if (singles(r) < r->n)
-        put_list(r, singles(r), NULL, out);
+        put_list(r, singles(r), out);
 }
 
 /* ---- JSON. */

@@ -112,9 +112,8 @@ void report_made(struct report *r, const char *path, const struct header *h, dou
 void report_text(const struct report *r, FILE *out);
 void report_json(const struct report *r, FILE *out);
 
-/* Prints a list as a table. The columns have these widths, as of printf; NULL: as wide as needed,
- * the first one left-aligned. */
-void report_table(const struct report *r, const char *list, const int *widths, FILE *out);
+/* Prints a list as a table. */
+void report_table(const struct report *r, const char *list, FILE *out);
 
 /* ---- Metrics of filters in the text format of Prometheus, for the textfile collector of its node
  * exporter. The samples of one metric stand together, so all are collected first.
