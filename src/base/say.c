@@ -54,7 +54,7 @@ static void hide_passwords(char *text)
     }
 }
 
-void say(const char *prefix, const char *fmt, ...)
+bool say(const char *prefix, const char *fmt, ...)
 {
     char raw[RAW], line[64 + VISIBLE_ROOM(RAW)];
     va_list ap;
@@ -62,7 +62,7 @@ void say(const char *prefix, const char *fmt, ...)
     int len = vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     if (len < 0)
-        return;
+        return false;
     hide_passwords(raw);
     size_t n = (size_t)snprintf(line, 64, "seen: %s", prefix);
     n += visible_copy(line + n, raw);
@@ -72,6 +72,7 @@ void say(const char *prefix, const char *fmt, ...)
      * anywhere. */
     ssize_t ignored = write(STDERR_FILENO, line, n);
     (void)ignored;
+    return false;
 }
 
 static int flush_errno; /* of the first failed flush */

@@ -11,8 +11,8 @@
 
 enum { EXIT_SELECTED = 0, EXIT_NONE = 1, EXIT_ERROR = 2 };
 
-/* Prints a message that begins with `prefix`, after "seen: ". */
-void say(const char *prefix, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Prints a message that begins with `prefix`, after "seen: ". Returns false, for what has failed. */
+bool say(const char *prefix, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define say_error(...)   say("", __VA_ARGS__)
 #define say_warning(...) say("warning: ", __VA_ARGS__)

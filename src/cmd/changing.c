@@ -146,13 +146,9 @@ static bool check_options(const struct changing *c, const struct keyopt *keyopt)
     const char *id = c->change.batch_id;
     char text[NUM_TEXT];
     if (id != NULL && *id == '\0')
-        opt_misuse(keyopt->command, "--batch-id: the ID is empty");
-    else if (c->memory < least)
-        opt_misuse(keyopt->command, "--memory must be at least %s",
-                   num_show_least_bytes(text, least));
-    else
-        return true;
-    return false;
+        return opt_refuse(keyopt->command, "--batch-id: the ID is empty");
+    return c->memory >= least || opt_refuse(keyopt->command, "--memory must be at least %s",
+                                            num_show_least_bytes(text, least));
 }
 
 static bool apply_batch(struct changing *c, struct keyopt *keyopt)

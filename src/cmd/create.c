@@ -160,10 +160,8 @@ static bool read_like(struct create *c)
     if (!filter_read_header(c->like, &c->like_header, &err))
         return say_failure(&err);
     if (format_forgets(like_header) || like_header->n_layers != 1 ||
-        !kind_takes_keys(like_header->layers[0].kind)) {
-        say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
-        return false;
-    }
+        !kind_takes_keys(like_header->layers[0].kind))
+        return say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
     if (!keyopt_adopt(&c->keyopt, like_header, c->like, &err))
         return say_failure(&err);
     c->design.like = like_header;
@@ -275,9 +273,8 @@ static bool too_few_keys(const struct create *c, const char *option, double want
 {
     char held[NUM_TEXT], wanted[NUM_TEXT];
     double n = keys_held(c);
-    say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
-              n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
-    return false;
+    return say_error("only %s distinct key%s, %s %s; '%s' is %s", num_show_count(held, n),
+                     n == 1 ? "" : "s", option, num_show_count(wanted, want), c->path, outcome(c));
 }
 
 static bool enough_keys(const struct create *c)
@@ -288,10 +285,8 @@ static bool enough_keys(const struct create *c)
         return too_few_keys(c, "--min-keys is", want);
     if (c->min_ratio <= 0 || access(c->path, F_OK) != 0)
         return true;
-    if (!filter_fewest_keys(c->path, c->keyopt.threads, &old, &err)) {
-        say_error("--min-ratio: %s", err.text);
-        return false;
-    }
+    if (!filter_fewest_keys(c->path, c->keyopt.threads, &old, &err))
+        return say_error("--min-ratio: %s", err.text);
     want = c->min_ratio * old;
     return n >= want || too_few_keys(c, "--min-ratio asks for", want);
 }
@@ -320,14 +315,14 @@ static bool keys_fit(const struct create *c)
     unsigned generations = c->design.generations;
     double need = keys_held(c) * (generations > 0 ? generations : 1);
     bool more = holds_more(c);
-    say_error("%s%s distinct keys are more than the %llu that %s is for: its false-positive "
-              "rate would be %.3g instead of %.3g; %s --capacity %s%s",
-              more ? "at least " : "", num_show_count(held, keys_held(c)),
-              (unsigned long long)layer->n_design,
-              generations > 0 ? "a generation of the filter" : "the filter", census->fpr, promised,
-              c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
-              num_show_count(capacity, need), more ? " or more" : "");
-    return false;
+    return say_error("%s%s distinct keys are more than the %llu that %s is for: its false-positive "
+                     "rate would be %.3g instead of %.3g; %s --capacity %s%s",
+                     more ? "at least " : "", num_show_count(held, keys_held(c)),
+                     (unsigned long long)layer->n_design,
+                     generations > 0 ? "a generation of the filter" : "the filter", census->fpr,
+                     promised,
+                     c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
+                     num_show_count(capacity, need), more ? " or more" : "");
 }
 
 static void print_created(const struct create *c)
@@ -386,9 +381,8 @@ static bool read_key_files(struct create *c)
     c->keyopt.rule.key_len = recorded_len(c);
     if (keys_given(c) > 0)
         return true;
-    say_error("no keys%s, so '%s' is %s (--empty makes an empty filter)",
-              c->feed.tally.bad > 0 ? " in any record" : "", c->path, outcome(c));
-    return false;
+    return say_error("no keys%s, so '%s' is %s (--empty makes an empty filter)",
+                     c->feed.tally.bad > 0 ? " in any record" : "", c->path, outcome(c));
 }
 
 /* Adopts the key preparation of the counted set of --from. */
@@ -399,11 +393,9 @@ static bool adopt_from(struct create *c)
     if (c->from == NULL)
         return true;
     bool ok = derive_check(from, &err);
-    if (ok && c->like != NULL && !header_same_keys(&c->like_header, &from->header, &err)) {
-        say_error("'%s' cannot be made like '%s' from '%s': they differ in %s", c->path, c->like,
-                  c->from, err.text);
-        return false;
-    }
+    if (ok && c->like != NULL && !header_same_keys(&c->like_header, &from->header, &err))
+        return say_error("'%s' cannot be made like '%s' from '%s': they differ in %s", c->path,
+                         c->like, c->from, err.text);
     ok = ok && keyopt_adopt(&c->keyopt, &from->header, c->from, &err) &&
          make_check_sound(&c->make, &err);
     if (ok)
@@ -418,8 +410,7 @@ static bool take_keys(struct create *c)
         return say_failure(&err);
     if (c->from_records > 0)
         return true;
-    say_error("'%s' has no keys, so '%s' is %s", c->from, c->path, outcome(c));
-    return false;
+    return say_error("'%s' has no keys, so '%s' is %s", c->from, c->path, outcome(c));
 }
 
 static bool collect(struct create *c, const char *scratch_dir)
@@ -482,10 +473,8 @@ static bool check_tmpdir(const struct create *c)
 static bool make_filter(struct create *c)
 {
     char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->make.file.path);
-    if (dir == NULL) {
-        say_error("out of memory");
-        return false;
-    }
+    if (dir == NULL)
+        return say_error("out of memory");
     bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build_filter(c) &&
               (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
     free(dir);
@@ -542,6 +531,16 @@ static bool create(struct create *c)
     return true;
 }
 
+static bool take_rule(struct create *c)
+{
+    struct err err;
+    if (c->like != NULL && !read_like(c))
+        return false;
+    return (keyopt_check_digest(&c->keyopt, &err) &&
+            (c->design.layout == NULL || design_rule(&c->design, &c->keyopt.rule, &err))) ||
+           say_failure(&err);
+}
+
 static int run_create(struct create *c, int argc, char **argv)
 {
     struct opt_parser p;
@@ -558,18 +557,7 @@ static int run_create(struct create *c, int argc, char **argv)
     int status = check_create_options(c);
     if (status != 0)
         return status;
-    struct err err;
-    if (c->like != NULL && !read_like(c))
-        return EXIT_ERROR;
-    if (!keyopt_check_digest(&c->keyopt, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    if (c->design.layout != NULL && !design_rule(&c->design, &c->keyopt.rule, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    return create(c) ? EXIT_SELECTED : EXIT_ERROR;
+    return take_rule(c) && create(c) ? EXIT_SELECTED : EXIT_ERROR;
 }
 
 static int run(int argc, char **argv)

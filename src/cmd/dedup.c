@@ -250,7 +250,7 @@ static bool print(void *ctx, const struct chunk *chunk, void *slot)
 /* Setting up. */
 
 /* FILTER cannot be opened: says how the keys alone are given. */
-static void advise(const struct adding *a, struct err *err)
+static void advise_input(const struct adding *a, struct err *err)
 {
     size_t files = a->keyopt.n_files;
     if (keyopt_advise_order(&a->keyopt, a->path, err))
@@ -289,7 +289,7 @@ static bool open_own(struct dedup *d)
     if (adding_open(a, d->dry_run ? STORE_READ : STORE_WRITE, &err))
         return !d->dry_run || only_query(d, &err) || say_failure(&err);
     if (a->store == NULL)
-        advise(a, &err);
+        advise_input(a, &err);
     return say_failure(&err);
 }
 

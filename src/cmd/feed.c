@@ -92,10 +92,10 @@ static bool refuse_counted(const struct tally *t, size_t digits)
                          : digits == 64 ? "--digest sha256 --input-digests"
                          : digits == 32 ? "--digest ntlm --input-digests"
                                         : "--hex";
-    say_error("records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
-              "%s -d: -f1 FILTER %s (--trim takes records as they are)",
-              where, digest, where[0] == '(' ? "<FILE" : where);
-    return false;
+    return say_error(
+        "records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
+        "%s -d: -f1 FILTER %s (--trim takes records as they are)",
+        where, digest, where[0] == '(' ? "<FILE" : where);
 }
 
 /* CSV, whose quotes -d does not understand. */
@@ -143,12 +143,6 @@ void tally_report(const struct tally *t)
 }
 
 /* ---- Feeding keys. */
-
-static bool fail_memory(void)
-{
-    say_error("out of memory");
-    return false;
-}
 
 static bool fail_run(struct feed *f)
 {
@@ -348,7 +342,7 @@ static bool feed_given(struct feed *f)
     const struct chunk chunk = {.data = f->keyopt->given, .len = f->keyopt->given_len};
     struct feed_part *part = calloc(1, f->slot_size);
     if (part == NULL)
-        return fail_memory();
+        return say_error("out of memory");
     work(f, 0, &chunk, part);
     commit(f, &chunk, part);
     if (f->finish != NULL)
@@ -369,7 +363,7 @@ static void free_batches(struct feed *f)
 bool feed_run(struct feed *f)
 {
     f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
-    bool ok = f->batch != NULL || fail_memory();
+    bool ok = f->batch != NULL || say_error("out of memory");
     if (ok)
         ok = f->keyopt->n_keys > 0 ? feed_given(f) : feed_input(f);
     free_batches(f);

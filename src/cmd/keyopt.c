@@ -76,10 +76,8 @@ const struct opt keyopt_prep_opts[] = {
 static bool take_key(struct keyopt *keyopt, const char *key)
 {
     const char **keys = realloc(keyopt->keys, (keyopt->n_keys + 1) * sizeof *keys);
-    if (keys == NULL) {
-        say_error("out of memory");
-        return false;
-    }
+    if (keys == NULL)
+        return say_error("out of memory");
     keyopt->keys = keys;
     keys[keyopt->n_keys++] = key;
     return true;
@@ -88,10 +86,9 @@ static bool take_key(struct keyopt *keyopt, const char *key)
 static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const char *tab = strcmp(p->value, "\\t") == 0 ? "; TAB is the default" : "";
-    if (strlen(p->value) != 1) {
-        opt_misuse(p->command, "option '%s': '%s' is not a single byte%s", p->name, p->value, tab);
-        return false;
-    }
+    if (strlen(p->value) != 1)
+        return opt_refuse(p->command, "option '%s': '%s' is not a single byte%s", p->name, p->value,
+                          tab);
     keyopt->rule.delimiter = p->value[0];
     return true;
 }
@@ -102,18 +99,15 @@ static bool take_field_number(struct keyopt *keyopt, const struct opt_parser *p,
 {
     int *field = keyopt->rule.field;
     for (size_t i = 0; i < n; i++)
-        if (field[i] == number) {
-            opt_misuse(p->command, "option '%s': field %d is named twice", p->name, number);
-            return false;
-        }
+        if (field[i] == number)
+            return opt_refuse(p->command, "option '%s': field %d is named twice", p->name, number);
     if (number == 0)
-        opt_misuse(p->command, "option '%s': fields are counted from 1, or from -1 backwards",
-                   p->name);
-    else if (n == KEY_FIELDS)
-        opt_misuse(p->command, "option '%s': more than %d fields", p->name, KEY_FIELDS);
-    else
-        field[n] = number;
-    return number != 0 && n < KEY_FIELDS;
+        return opt_refuse(p->command,
+                          "option '%s': fields are counted from 1, or from -1 backwards", p->name);
+    if (n == KEY_FIELDS)
+        return opt_refuse(p->command, "option '%s': more than %d fields", p->name, KEY_FIELDS);
+    field[n] = number;
+    return true;
 }
 
 /* Splits "N" or "N-M"; both must be above 0. */
@@ -133,18 +127,16 @@ static bool parse_fields(const char *text, long *from, long *to)
 static bool bad_fields(const struct opt_parser *p, const char *item, int len)
 {
     if (strcmp(p->value, "pr") == 0)
-        opt_misuse(p->command, "'-fpr' is -f with the value 'pr'; did you mean '--fpr'?");
-    else if (access(p->value, F_OK) == 0)
-        opt_misuse(p->command,
-                   "option '%s' chooses fields of records by their numbers; '%s' is a file, and "
-                   "key files are operands",
-                   p->name, p->value);
-    else
-        opt_misuse(p->command,
-                   "option '%s': '%.*s' is not a whole number from %d to %d, or a range of fields, "
-                   "such as 1-3; fields have no names",
-                   p->name, len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
-    return false;
+        return opt_refuse(p->command, "'-fpr' is -f with the value 'pr'; did you mean '--fpr'?");
+    if (access(p->value, F_OK) == 0)
+        return opt_refuse(p->command,
+                          "option '%s' chooses fields of records by their numbers; '%s' is a file, "
+                          "and key files are operands",
+                          p->name, p->value);
+    return opt_refuse(p->command,
+                      "option '%s': '%.*s' is not a whole number from %d to %d, or a range of "
+                      "fields, such as 1-3; fields have no names",
+                      p->name, len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
 }
 
 static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p)
@@ -170,12 +162,10 @@ static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p
 static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const struct digest *digest = digest_by_name(p->value);
-    if (digest == NULL) {
-        opt_misuse(p->command,
-                   "option '%s': '%s' is not a digest: there are sha1, sha256, md5 and ntlm",
-                   p->name, p->value);
-        return false;
-    }
+    if (digest == NULL)
+        return opt_refuse(p->command,
+                          "option '%s': '%s' is not a digest: there are sha1, sha256, md5 and ntlm",
+                          p->name, p->value);
     keyopt->rule.prep |= digest->id << PREP_DIGEST_SHIFT;
     return true;
 }
@@ -203,18 +193,14 @@ static bool make_given(struct keyopt *keyopt)
 {
     const char end = keyopt->rule.terminator;
     for (size_t i = 0; i < keyopt->n_keys; i++) {
-        if (end != 0 && strchr(keyopt->keys[i], end) != NULL) {
-            say_error("--key '%s': a newline ends a key; with -0 a key can have one",
-                      keyopt->keys[i]);
-            return false;
-        }
+        if (end != 0 && strchr(keyopt->keys[i], end) != NULL)
+            return say_error("--key '%s': a newline ends a key; with -0 a key can have one",
+                             keyopt->keys[i]);
         keyopt->given_len += strlen(keyopt->keys[i]) + 1;
     }
     char *at = keyopt->given = malloc(keyopt->given_len);
-    if (at == NULL) {
-        say_error("out of memory");
-        return false;
-    }
+    if (at == NULL)
+        return say_error("out of memory");
     for (size_t i = 0; i < keyopt->n_keys; i++) {
         at = stpcpy(at, keyopt->keys[i]);
         *at++ = end;

@@ -102,11 +102,11 @@ static bool accept_fpr(const struct merge *m, double fpr, bool least)
     double limit = highest_fpr(m);
     if (fpr <= limit || (m->max_fpr == 0 && (m->make.replace || least)))
         return true;
-    say_error("the result would have a current false-positive rate of %s, above %s; make the "
-              "filters with --like one whose --capacity is for the keys of all, or one filter with "
-              "--generations; --max-fpr or --force accept it",
-              num_show_fpr(now, fpr), num_show_fpr(text, limit));
-    return false;
+    return say_error(
+        "the result would have a current false-positive rate of %s, above %s; make the "
+        "filters with --like one whose --capacity is for the keys of all, or one filter with "
+        "--generations; --max-fpr or --force accept it",
+        num_show_fpr(now, fpr), num_show_fpr(text, limit));
 }
 
 static void note_bits(const struct merge *m)
@@ -354,10 +354,10 @@ static bool refuse_taking(const struct merge *m)
     unsigned i = 0;
     while (combine_counts(&m->make.in[i].header))
         i++;
-    say_error("'%s' is of kind %s, from which keys cannot be removed; 'seen create --counted' "
-              "makes a set from which they can",
-              m->make.in[i].path, format_kind_name(&m->make.in[i].header));
-    return false;
+    return say_error(
+        "'%s' is of kind %s, from which keys cannot be removed; 'seen create --counted' "
+        "makes a set from which they can",
+        m->make.in[i].path, format_kind_name(&m->make.in[i].header));
 }
 
 static bool merge_inputs(struct merge *m)
@@ -366,17 +366,13 @@ static bool merge_inputs(struct merge *m)
         return merge_counted(m);
     if (takes_away(m))
         return refuse_taking(m);
-    if (any_counts(&m->make)) {
-        say_error("counted sets cannot be merged with filters of other kinds, which have no "
-                  "counts; 'seen create --from' makes such a filter from a counted set");
-        return false;
-    }
-    if (m->op == COUNTS_MAX || m->op == COUNTS_DISTINCT) {
-        say_error("%s is for counted sets; '%s' is of kind %s, which has no counts",
-                  m->op == COUNTS_MAX ? "--max" : "--distinct", m->make.in[0].path,
-                  format_kind_name(&m->make.in[0].header));
-        return false;
-    }
+    if (any_counts(&m->make))
+        return say_error("counted sets cannot be merged with filters of other kinds, which have no "
+                         "counts; 'seen create --from' makes such a filter from a counted set");
+    if (m->op == COUNTS_MAX || m->op == COUNTS_DISTINCT)
+        return say_error("%s is for counted sets; '%s' is of kind %s, which has no counts",
+                         m->op == COUNTS_MAX ? "--max" : "--distinct", m->make.in[0].path,
+                         format_kind_name(&m->make.in[0].header));
     return merge_layers(m);
 }
 

@@ -264,8 +264,7 @@ static bool was_given(const struct opt_parser *p, const struct opt *opt)
 
 static bool bad_value(const struct opt_parser *p, const char *what)
 {
-    opt_misuse(p->command, "option '%s': '%s' is not %s", p->name, p->value, what);
-    return false;
+    return opt_refuse(p->command, "option '%s': '%s' is not %s", p->name, p->value, what);
 }
 
 bool opt_count(struct opt_parser *p, uint64_t *out)
@@ -275,9 +274,7 @@ bool opt_count(struct opt_parser *p, uint64_t *out)
 
 static bool opt_positive(const struct opt_parser *p, uint64_t value)
 {
-    if (value == 0)
-        opt_misuse(p->command, "option '%s' must be more than 0", p->name);
-    return value > 0;
+    return value > 0 || opt_refuse(p->command, "option '%s' must be more than 0", p->name);
 }
 
 static bool opt_bytes(struct opt_parser *p, uint64_t *out)
@@ -370,9 +367,9 @@ static bool take_given(struct opt_parser *p, const struct opt *opt, char *value,
     uint64_t bit = (uint64_t)1 << i;
     p->name = name_of(opt);
     if (opt->arg == NULL && value != NULL)
-        return opt_misuse(p->command, "option '%s' takes no argument", p->name) == 0;
+        return opt_refuse(p->command, "option '%s' takes no argument", p->name);
     if (opt->arg != NULL && value == NULL && p->next == p->argc)
-        return opt_misuse(p->command, "option '%s' needs an argument", p->name) == 0;
+        return opt_refuse(p->command, "option '%s' needs an argument", p->name);
     p->value = opt->arg != NULL && value == NULL ? p->argv[p->next++] : value;
     if (old)
         say_note("--%s is called --%s now", opt->old_name, opt->name);
@@ -382,7 +379,7 @@ static bool take_given(struct opt_parser *p, const struct opt *opt, char *value,
         return false;
     }
     if ((p->given & bit) != 0 && !opt->repeatable && opt->arg != NULL)
-        return opt_misuse(p->command, "option '%s' is given twice", p->name) == 0;
+        return opt_refuse(p->command, "option '%s' is given twice", p->name);
     p->given |= bit;
     if (opt->id == 'o')
         p->out = p->value;
@@ -437,22 +434,20 @@ static bool check_operands(const struct opt_parser *p)
     bool too_many = c->most > 0 && p->n_operands > c->most;
     const char *missing = missing_operand(p);
     if (c->least > 1 && (p->n_operands < c->least || too_many))
-        opt_misuse(c, "two filters are needed: A and B");
-    else if (p->n_operands < c->least)
-        opt_misuse(c, "no %s given", c->operand);
-    else if (lacks_out && (too_many || c->output != NULL) && p->n_operands > 1 && missing != NULL)
-        opt_misuse(c, "no output file given; did you mean -o %s?", missing);
-    else if (too_many)
-        opt_misuse(c, "more than one %s given%s", c->operand,
-                   lacks_out ? "; the name of the output goes after -o" : "");
-    else if (lacks_out && c->output != NULL)
-        opt_misuse(c, "no output file given (-o %s)", c->output);
-    else if (p->out != NULL && missing != NULL && keyopt_is_filter(p->out) && c != &cmd_import)
-        opt_misuse(c, "there is no '%s', but '%s' is a filter: did you mean %s -o %s?", missing,
-                   p->out, p->out, missing);
-    else
-        return true;
-    return false;
+        return opt_refuse(c, "two filters are needed: A and B");
+    if (p->n_operands < c->least)
+        return opt_refuse(c, "no %s given", c->operand);
+    if (lacks_out && (too_many || c->output != NULL) && p->n_operands > 1 && missing != NULL)
+        return opt_refuse(c, "no output file given; did you mean -o %s?", missing);
+    if (too_many)
+        return opt_refuse(c, "more than one %s given%s", c->operand,
+                          lacks_out ? "; the name of the output goes after -o" : "");
+    if (lacks_out && c->output != NULL)
+        return opt_refuse(c, "no output file given (-o %s)", c->output);
+    if (p->out != NULL && missing != NULL && keyopt_is_filter(p->out) && c != &cmd_import)
+        return opt_refuse(c, "there is no '%s', but '%s' is a filter: did you mean %s -o %s?",
+                          missing, p->out, p->out, missing);
+    return true;
 }
 
 /* The words of opt.needs and opt.not_with that stand for operands. */
@@ -506,10 +501,8 @@ static bool check_needs(const struct opt_parser *p, const struct opt *opt)
                               show_word(at, len, word));
     }
     if (opt->why != NULL)
-        opt_misuse(p->command, "%s %s: it needs %s", name_of(opt), opt->why, list);
-    else
-        opt_misuse(p->command, "%s needs %s", name_of(opt), list);
-    return false;
+        return opt_refuse(p->command, "%s %s: it needs %s", name_of(opt), opt->why, list);
+    return opt_refuse(p->command, "%s needs %s", name_of(opt), list);
 }
 
 static bool check_not_with(const struct opt_parser *p, const struct opt *opt)
@@ -521,10 +514,8 @@ static bool check_not_with(const struct opt_parser *p, const struct opt *opt)
         return true;
     const char *other = show_word(word, len, shown);
     if (opt->why != NULL)
-        opt_misuse(p->command, "%s %s: not with %s", name_of(opt), opt->why, other);
-    else
-        opt_misuse(p->command, "%s and %s cannot go together", name_of(opt), other);
-    return false;
+        return opt_refuse(p->command, "%s %s: not with %s", name_of(opt), opt->why, other);
+    return opt_refuse(p->command, "%s and %s cannot go together", name_of(opt), other);
 }
 
 static bool check_given(const struct opt_parser *p)

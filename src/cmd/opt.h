@@ -129,6 +129,9 @@ void opt_help(const struct command *command, bool all);
 int opt_misuse(const struct command *command, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same; false, for functions that return whether to go on. */
+#define opt_refuse(command, ...) (opt_misuse(command, __VA_ARGS__) == 0)
+
 /* Prints each option, or letter, on a line for completion scripts. Tabs separate letter, name,
  * argument, "*" if repeatable, and the first line of its help: "-k<TAB>--key<TAB>KEY<TAB>*<TAB>this
  * key ...". */

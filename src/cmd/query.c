@@ -315,10 +315,8 @@ static bool write_selected(struct query *q, struct result *r, uint64_t before)
     if (!is_labelled(q) || r->n_labels == 0)
         return output_write(&r->out);
     struct output labelled = {.secret = q->keyopt.rule.secret};
-    bool ok = label_records(q, &labelled, r, before);
-    if (!ok)
-        say_error("out of memory");
-    ok = ok && output_write(&labelled);
+    bool ok = (label_records(q, &labelled, r, before) || say_error("out of memory")) &&
+              output_write(&labelled);
     output_free(&labelled);
     output_empty(&r->out);
     return ok;
@@ -328,11 +326,10 @@ static bool write_selected(struct query *q, struct result *r, uint64_t before)
 static bool print_file_name(const struct query *q, const char *name)
 {
     struct output out = {0};
-    bool ok =
-        output_bytes(&out, name, strlen(name)) && output_bytes(&out, &q->keyopt.rule.terminator, 1);
-    if (!ok)
-        say_error("out of memory");
-    ok = ok && output_write(&out);
+    bool ok = ((output_bytes(&out, name, strlen(name)) &&
+                output_bytes(&out, &q->keyopt.rule.terminator, 1)) ||
+               say_error("out of memory")) &&
+              output_write(&out);
     output_free(&out);
     return ok;
 }
@@ -501,9 +498,7 @@ static bool begin_output(struct query *q)
     if (!names_files(q))
         return true;
     q->named = calloc(q->keyopt.n_files + 1, sizeof *q->named);
-    if (q->named == NULL)
-        say_error("out of memory");
-    return q->named != NULL;
+    return q->named != NULL || say_error("out of memory");
 }
 
 static int run_query(struct query *q, int argc, char **argv)

@@ -116,8 +116,7 @@ static bool read_every_bit(unsigned threads, struct figures *f)
         f->health = FILTER_WRITING;
     if (stable || f->damaged == 0)
         return true;
-    say_error("'%s' kept changing while it was read", f->store->name);
-    return false;
+    return say_error("'%s' kept changing while it was read", f->store->name);
 }
 
 static void note_fact(void *ctx, const char *name, const char *value)
