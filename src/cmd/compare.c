@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
@@ -19,8 +18,7 @@ struct compare {
 
 static const struct opt compare_opts[] = {
     {0, "json", NULL, "print one JSON object", FLAG(struct compare, json)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct compare, make.threads)},
+    THREADS(struct compare, make.threads),
     {0},
 };
 
@@ -76,7 +74,7 @@ static void print_comparison(const struct compare *c, const char *a, const char 
 
 static int run(int argc, char **argv)
 {
-    struct compare c = {.make.threads = parallel_cpus()};
+    struct compare c = {0};
     struct make *m = &c.make;
     struct err err;
     struct opt_parser p;

@@ -6,7 +6,6 @@
 
 #include "base/disk.h"
 #include "base/err.h"
-#include "base/parallel.h"
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
@@ -53,8 +52,7 @@ static const struct opt import_opts[] = {
     {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct import, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct import, make.prints)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct import, make.threads)},
+    THREADS(struct import, make.threads),
     {0},
 };
 
@@ -151,7 +149,7 @@ static bool import(struct import *im)
 
 static int run(int argc, char **argv)
 {
-    struct import im = {.keyopt = KEYOPT_DEFAULT, .make.threads = parallel_cpus()};
+    struct import im = {.keyopt = KEYOPT_DEFAULT};
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_import, argc, argv, &im))
         return p.status;

@@ -11,7 +11,6 @@
 #include "port/port.h"
 #include "base/disk.h"
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/private.h"
 #include "base/say.h"
 #include "keys/content.h"
@@ -52,8 +51,7 @@ const struct opt keyopt_opts[] = {
      TEXT(struct keyopt, secret_path)},
     {0, "no-gzip", NULL, "take input as it is, even if it looks compressed or binary",
      FLAG(struct keyopt, no_gzip), .not_with = " key", FOR_KEY_FILES},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct keyopt, threads)},
+    THREADS(struct keyopt, threads),
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct keyopt, progress)},
     {0},
@@ -258,8 +256,6 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
     keyopt->files = p->argv + p->first + n_before;
     keyopt->n_files = (size_t)n;
     keyopt->any = n > 0 || keyopt->n_keys > 0 || keyopt->files0 != NULL;
-    if (keyopt->threads == 0)
-        keyopt->threads = parallel_cpus();
     if (keyopt->files0 != NULL)
         return read_names(keyopt);
     return keyopt->n_keys == 0 || make_given(keyopt);

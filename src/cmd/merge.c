@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
@@ -53,8 +52,7 @@ static const struct opt result_opts[] = {
     {0, "verbose", NULL, "report on stderr what was made, and its false-positive rate",
      FLAG(struct merge, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct merge, make.prints)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct merge, make.threads)},
+    THREADS(struct merge, make.threads),
     {0},
 };
 
@@ -394,7 +392,7 @@ static bool merge(struct merge *m, char **paths, unsigned n)
 
 static int run(int argc, char **argv)
 {
-    struct merge m = {.make.threads = parallel_cpus()};
+    struct merge m = {0};
     struct opt_parser p;
     if (!opt_parse(&p, &cmd_merge, argc, argv, &m))
         return p.status;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/parallel.h"
 #include "base/say.h"
 #include "base/typing.h"
 #include "cmd/cmd.h"
@@ -313,13 +314,18 @@ static bool opt_generations(struct opt_parser *p, unsigned *out)
     return opt_whole(p, CHAIN_GENERATIONS, out);
 }
 
-static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
-                     char *into)
+static void *place_of(const struct opt *o, const struct opt_group *group, void *into)
 {
-    void *to = into + group->at + o->at;
+    return (char *)into + group->at + o->at;
+}
+
+static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
+                     void *into)
+{
+    void *to = place_of(o, group, into);
     switch (o->type) {
     case TAKE_ITSELF:
-        return group->take(into + group->at, p, o->id);
+        return group->take(to, p, o->id);
     case TAKE_FLAG:
         return *(bool *)to = true;
     case TAKE_TEXT:
@@ -336,6 +342,7 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     case TAKE_RATIO:
         return opt_ratio(p, to);
     case TAKE_FEW:
+    case TAKE_THREADS:
         return opt_whole(p, 1024, to);
     case TAKE_GENERATIONS:
         return opt_generations(p, to);
@@ -554,9 +561,12 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
         .command = command, .argc = argc, .argv = argv, .next = 1, .status = EXIT_ERROR};
     collect_opts(command);
     for (int i = 0; i < table.n; i++) {
-        const char *env = table.opts[i]->env, *value = env != NULL ? getenv(env) : NULL;
+        const struct opt *o = table.opts[i];
+        const char *value = o->env != NULL ? getenv(o->env) : NULL;
         if (value != NULL && *value != '\0')
-            take_opt(p, table.opts[i], table.group[i], into);
+            take_opt(p, o, table.group[i], into);
+        if (o->type == TAKE_THREADS)
+            *(unsigned *)place_of(o, table.group[i], into) = parallel_cpus();
     }
     return take_words(p, into) && check_operands(p) && check_given(p);
 }

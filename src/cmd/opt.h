@@ -33,6 +33,7 @@ enum opt_type {
     TAKE_FPR,         /* double */
     TAKE_RATIO,       /* double */
     TAKE_FEW,         /* unsigned, from 1 to 1024 */
+    TAKE_THREADS,     /* the same; parallel_cpus() if it is not given */
     TAKE_GENERATIONS, /* unsigned */
     TAKE_CHOICE,      /* an enum: of several options, the highest `bit` counts */
     TAKE_BIT,         /* sets `bit` in a uint32_t */
@@ -57,6 +58,14 @@ enum opt_type {
 #define GENERATIONS(s, member)       INTO(TAKE_GENERATIONS, unsigned, s, member)
 #define CHOICE(s, member, which)     INTO(TAKE_CHOICE, unsigned, s, member), .bit = (which)
 #define BIT(s, member, which)        INTO(TAKE_BIT, uint32_t, s, member), .bit = (which)
+
+/* A whole row, which most commands have. */
+#define THREADS(s, member)                                                                         \
+    {                                                                                              \
+        'j', "threads", "N",                                                                       \
+            "use N threads (default: one for each CPU that this process may use)",                 \
+            INTO(TAKE_THREADS, unsigned, s, member)                                                \
+    }
 
 /* The members are in the order in which a row is read. */
 struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* seen rotate: a filter with generations forgets the oldest. */
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
@@ -15,8 +14,7 @@ struct options {
 static const struct opt rotate_opts[] = {
     {0, "verbose", NULL, "report on stderr about how many keys the generation had",
      FLAG(struct options, verbose)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct options, threads)},
+    THREADS(struct options, threads),
     {0},
 };
 
@@ -26,7 +24,7 @@ static int run(int argc, char **argv)
 {
     struct opt_parser p;
     struct err err;
-    struct options o = {.threads = parallel_cpus()};
+    struct options o = {0};
     double emptied = 0;
     char text[NUM_TEXT];
     if (!opt_parse(&p, &cmd_rotate, argc, argv, &o))

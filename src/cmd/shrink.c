@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/report.h"
@@ -30,8 +29,7 @@ static const struct opt shrink_opts[] = {
     {0, "verbose", NULL, "report on stderr the sizes and the new false-positive rate",
      FLAG(struct shrink, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct shrink, json)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct shrink, make.threads)},
+    THREADS(struct shrink, make.threads),
     {0},
 };
 
@@ -71,7 +69,7 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
 
 static int run(int argc, char **argv)
 {
-    struct shrink s = {.make.threads = parallel_cpus()};
+    struct shrink s = {0};
     struct opt_parser p;
     struct err err;
     if (!opt_parse(&p, &cmd_shrink, argc, argv, &s))

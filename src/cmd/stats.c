@@ -6,7 +6,6 @@
 
 #include "base/exact.h"
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -37,8 +36,7 @@ static const struct opt own_opts[] = {
      FLAG(struct stats, prometheus), .not_with = " json"},
     {0, "secret", "FILE", "check that FILTER was made with this secret",
      TEXT(struct stats, keyopt.secret_path)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct stats, keyopt.threads)},
+    THREADS(struct stats, keyopt.threads),
     {0},
 };
 
@@ -648,7 +646,6 @@ static int run(int argc, char **argv)
 {
     struct stats s = {.keyopt = KEYOPT_DEFAULT};
     struct opt_parser p;
-    s.keyopt.threads = parallel_cpus();
     if (!opt_parse(&p, &cmd_stats, argc, argv, &s))
         return p.status;
     bool ok = (s.prometheus ? metrics_of_each : stats_of_each)(&s, argv + p.first,

@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "base/num.h"
-#include "base/parallel.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "base/visible.h"
@@ -22,8 +21,7 @@ static const struct opt verify_opts[] = {
     {0, "repair", NULL,
      "after a crash of the machine or a failed sync, make a sound file of the bits that are there",
      FLAG(struct verify, repair)},
-    {'j', "threads", "N", "use N threads (default: one for each CPU that this process may use)",
-     FEW(struct verify, threads)},
+    THREADS(struct verify, threads),
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct verify, progress)},
     {0},
@@ -133,7 +131,7 @@ static bool verify_file(const struct verify *v, const char *path)
 
 static int run(int argc, char **argv)
 {
-    struct verify v = {.threads = parallel_cpus()};
+    struct verify v = {0};
     struct opt_parser p;
     bool ok = true;
     if (!opt_parse(&p, &cmd_verify, argc, argv, &v))
