@@ -282,11 +282,17 @@ static bool is_read_only(const struct header *h)
     return format_is_immutable(h) && !kind_counts(h->layers[0].kind);
 }
 
-static double load_of_newest(const struct figures *f)
+/* Keys in a layer, by its bits. Of an intersection or a difference, these do not tell. */
+static double keys_in(const struct figures *f, unsigned layer)
 {
-    unsigned newest = chain_newest(f->header);
-    uint64_t room = f->header->layers[newest].n_design;
-    return room != 0 ? f->layer[newest].n / (double)room : NAN;
+    bool tells = (f->header->compat & (COMPAT_INTERSECTED | COMPAT_SUBTRACTED)) == 0;
+    return tells ? f->layer[layer].n : NAN;
+}
+
+static double load_of(const struct figures *f, unsigned layer)
+{
+    uint64_t room = f->header->layers[layer].n_design;
+    return room != 0 ? keys_in(f, layer) / (double)room : NAN;
 }
 
 /* The load of a ring, or of a filter that grows, is that of its newest layer. The others take no
@@ -297,7 +303,7 @@ static void add_loads(struct report *r, const struct figures *f)
     bool of_newest = format_forgets(h) || format_grows(h);
     double capacity = (double)h->n_design * f->shards, room = 0, keys = 0;
     report_number(r, "load", "load", FORM_PERCENT, by_keys(f),
-                  of_newest      ? load_of_newest(f)
+                  of_newest      ? load_of(f, chain_newest(h))
                   : capacity > 0 ? f->all.n / capacity
                                  : NAN);
     if (!format_forgets(h))
@@ -476,13 +482,12 @@ static void add_shape(struct report *r, const struct shape *shape)
         report_uint(r, "partitions", "partitions", FORM_COUNT, RECORDED, shape->partitions);
 }
 
-static void add_layer(struct report *r, const struct header *h, unsigned i,
-                      const struct census *census)
+static void add_layer(struct report *r, const struct figures *f, unsigned i)
 {
-    const struct layer *layer = &h->layers[i];
+    const struct layer *layer = &f->header->layers[i];
+    const struct census *census = &f->layer[i];
     uint64_t now = format_now();
     struct shape shape = layer->kind->shape(layer);
-    double n = (h->compat & (COMPAT_INTERSECTED | COMPAT_SUBTRACTED)) != 0 ? NAN : census->n;
     report_uint(r, "", NULL, FORM_LAYER, EXACT, i);
     report_string(r, "kind", "kind", RECORDED, layer->kind->name);
     report_uint(r, "size", "bytes", FORM_BYTES, RECORDED, layer->data_len);
@@ -490,11 +495,10 @@ static void add_layer(struct report *r, const struct header *h, unsigned i,
     report_uint(r, "capacity", "n_design", FORM_COUNT, known(layer->n_design != 0, RECORDED),
                 layer->n_design);
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS, RECORDED, layer->fpr_design);
-    report_number(r, "keys", "n_estimate", FORM_KEYS, ESTIMATED, n);
+    report_number(r, "keys", "n_estimate", FORM_KEYS, ESTIMATED, keys_in(f, i));
     if (kind_is_foreign(layer->kind))
         report_number(r, "bits set", "bits_set", FORM_PERCENT, EXACT, census->bits_set);
-    report_number(r, "load", "load", FORM_PERCENT, known(layer->n_design != 0, ESTIMATED),
-                  n / (double)layer->n_design);
+    report_number(r, "load", "load", FORM_PERCENT, ESTIMATED, load_of(f, i));
     report_number(r, "FPR", "fpr_current", FORM_DIGITS, EXACT, census->fpr);
     report_uint(r, "generation", "generation", FORM_COUNT, known(layer->generation != 0, RECORDED),
                 layer->generation);
@@ -514,7 +518,7 @@ static void add_all_rows(struct report *r, const struct figures *f)
     report_list(r, "layers");
     for (unsigned i = 0; i < f->header->n_layers; i++) {
         report_item(r);
-        add_layer(r, f->header, i, &f->layer[i]);
+        add_layer(r, f, i);
     }
 }
 
