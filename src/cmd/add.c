@@ -50,20 +50,13 @@ static void report_added(const struct adding *a)
 /* --once, --each and --batch-id are for counted sets, which FILTER is not. */
 static bool check_counting_options(const struct add *a, struct err *err)
 {
-    const char *path = a->adding.path;
-    const struct change *c = &a->changing.change;
-    const char *counts = c->once ? "--once" : a->changing.each ? "--each" : NULL;
-    if (a->adding.there != STORE_THERE && (counts != NULL || c->batch_id != NULL))
-        return fail(err, "%s is for counted sets, which 'seen create --counted' makes",
-                    counts != NULL ? counts : "--batch-id");
-    if (c->batch_id != NULL)
-        return fail(
-            err, "'%s' does not remember batches, and need not: adding keys again changes nothing",
-            path);
-    return counts == NULL || fail(err,
-                                  "'%s' does not count its keys, so %s has no effect; 'seen create "
-                                  "--counted' makes sets that do",
-                                  path, counts);
+    const struct changing *c = &a->changing;
+    const char *option = c->change.once               ? "--once"
+                         : c->each                    ? "--each"
+                         : c->change.batch_id != NULL ? "--batch-id"
+                                                      : NULL;
+    return option == NULL ||
+           fail(err, "%s is for counted sets, which 'seen create --counted' makes", option);
 }
 
 /* Could the filter not be opened for writing because it is a counted set? If it cannot be read,

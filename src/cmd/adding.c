@@ -263,8 +263,7 @@ static bool ask_sources(struct adding *a, struct batch *b, struct err *err)
     return true;
 }
 
-static bool take_record_batch(struct adding *a, unsigned worker, struct batch *b, struct added *r,
-                              struct err *err)
+static bool take_record_batch(struct adding *a, struct batch *b, struct added *r, struct err *err)
 {
     if (a->feed.finish != NULL && !note_records(r, b))
         return fail(err, "out of memory");
@@ -273,20 +272,19 @@ static bool take_record_batch(struct adding *a, unsigned worker, struct batch *b
     if (!writer_keys_take(&r->keys, b))
         return fail(err, "out of memory");
     if (a->refit != NULL)
-        refit_put(a->refit, worker, batch_hashes(b), batch_keep_good(b));
+        refit_put(a->refit, r->part.worker, batch_hashes(b), batch_keep_good(b));
     return true;
 }
 
-static bool take_chunk(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                       struct err *err)
+static bool take_chunk(void *ctx, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
     struct batch *b;
     r->keys.n = r->done = 0;
-    bool ok = sources_enter(&a->sources, chunk->len, err);
+    bool ok = sources_enter(&a->sources, r->part.chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
-        ok = take_record_batch(a, worker, b, r, err);
+        ok = take_record_batch(a, b, r, err);
     return sources_leave(&a->sources, ok, err);
 }
 
@@ -321,18 +319,16 @@ static bool add_chunk(struct adding *a, struct added *r)
     return false;
 }
 
-static bool commit_chunk(void *ctx, const struct chunk *chunk, void *slot)
+static bool commit_chunk(void *ctx, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    (void)chunk;
     return !a->feed.failed && add_chunk(a, r); /* printing may fail meanwhile */
 }
 
-static void slot_free(void *ctx, void *slot)
+static void slot_free(void *slot)
 {
     struct added *r = slot;
-    (void)ctx;
     output_free(&r->out);
     free(r->start);
     free(r->bad);

@@ -43,14 +43,13 @@ static bool find_absent(struct changing *c, struct hashes keys, const struct bat
     return true;
 }
 
-static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
+static bool work(void *ctx, void *slot, struct err *err)
 {
     struct changing *c = ctx;
     struct part *r = slot;
     struct change *change = &c->change;
     bool asks = change->op == COUNTS_SUBTRACT && !change->skip_absent && !change->repeated;
     struct batch *b;
-    (void)chunk;
     r->absent = 0;
     while ((b = feed_next(&r->part)) != NULL) {
         size_t first = b->n;
@@ -61,17 +60,16 @@ static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
             return true;
         }
         size_t n = batch_keep_good(b);
-        if (!change->repeated && !change_put(change, worker, batch_hashes(b), n, err))
+        if (!change->repeated && !change_put(change, r->part.worker, batch_hashes(b), n, err))
             return false;
     }
     return true;
 }
 
-static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+static bool commit(void *ctx, void *slot)
 {
     struct changing *c = ctx;
     const struct part *r = slot;
-    (void)chunk;
     return r->absent == 0 ||
            feed_fail(&c->feed, r->absent - 1,
                      "the key is not in '%s': nothing was removed (--skip-absent skips such keys)",

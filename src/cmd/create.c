@@ -195,15 +195,14 @@ static int check_create_options(const struct create *c)
     return 0;
 }
 
-static bool put(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
+static bool put(void *ctx, void *slot, struct err *err)
 {
     struct create *c = ctx;
     struct feed_part *part = slot;
     struct batch *b;
-    (void)chunk;
     while ((b = feed_next(part)) != NULL) {
         size_t n = batch_keep_good(b);
-        if (!filter_build_put(&c->build, worker, batch_hashes(b), n, err))
+        if (!filter_build_put(&c->build, part->worker, batch_hashes(b), n, err))
             return false;
     }
     return true;
@@ -215,12 +214,11 @@ struct in_order {
     struct writer_keys keys;
 };
 
-static bool gather(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                   struct err *err)
+static bool gather(void *ctx, void *slot, struct err *err)
 {
     struct in_order *o = slot;
     struct batch *b;
-    (void)ctx, (void)worker, (void)chunk;
+    (void)ctx;
     o->keys.n = 0;
     while ((b = feed_next(&o->part)) != NULL)
         if (!writer_keys_take(&o->keys, b))
@@ -228,22 +226,20 @@ static bool gather(void *ctx, unsigned worker, const struct chunk *chunk, void *
     return true;
 }
 
-static bool add(void *ctx, const struct chunk *chunk, void *slot)
+static bool add(void *ctx, void *slot)
 {
     struct create *c = ctx;
     struct in_order *o = slot;
     struct err err;
     size_t done;
-    (void)chunk;
     return filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known, o->keys.n,
                             &done, &err) ||
            feed_fail(&c->feed, done, "%s", err.text);
 }
 
-static void free_in_order(void *ctx, void *slot)
+static void free_in_order(void *slot)
 {
     struct in_order *o = slot;
-    (void)ctx;
     writer_keys_free(&o->keys);
 }
 

@@ -59,14 +59,6 @@ static const struct opt known_opts[] = {
     {0},
 };
 
-static bool take_known(void *dedup, struct opt_parser *p, int id)
-{
-    struct sources *s = &((struct dedup *)dedup)->adding.sources;
-    struct err err;
-    (void)id;
-    return sources_add(s, s->n, p->value, NULL, &err) || say_failure(&err);
-}
-
 static const struct opt_hint hints[] = {
     {"--bulk", "keys are added live; for very many, see 'seen import' and 'seen export --merge'"},
     {"--live", "keys are always added live"},
@@ -81,7 +73,7 @@ static const struct opt_hint hints[] = {
 
 static const struct opt_group groups[] = {
     {"Output", dedup_output_opts, 0, NULL},
-    {"What is known", known_opts, 0, take_known},
+    {"What is known", known_opts, offsetof(struct dedup, adding.sources), sources_take},
     {"Adding", adding_opts, offsetof(struct dedup, adding), NULL},
     {"Making a filter", adding_make_opts, offsetof(struct dedup, adding), NULL},
     {"Keys", keyopt_opts, offsetof(struct dedup, adding.keyopt), keyopt_take},
@@ -184,9 +176,9 @@ static bool copy_selected(struct output *out, const struct added *r, const char 
 }
 
 /* The header of the first file is a chunk of its own. */
-static bool write_copies(struct dedup *d, struct added *r, const struct chunk *chunk,
-                         size_t *written)
+static bool write_copies(struct dedup *d, struct added *r, size_t *written)
 {
+    const struct chunk *chunk = r->part.chunk;
     const char *limit = chunk->data + chunk->len;
     r->out.len = 0;
     bool ok = chunk->first_header ? output_bytes(&r->out, chunk->data, chunk->len)
@@ -224,17 +216,16 @@ static bool is_few_runs(const struct dedup *d, const struct added *r)
            count_runs(r->selected, r->done) <= FEW_RUNS;
 }
 
-static void print_records(struct dedup *d, struct added *r, const struct chunk *chunk, size_t count)
+static void print_records(struct dedup *d, struct added *r, size_t count)
 {
     size_t written = 0;
-    if (count > 0 && is_few_runs(d, r) ? write_runs(d, r, &written)
-                                       : write_copies(d, r, chunk, &written))
+    if (count > 0 && is_few_runs(d, r) ? write_runs(d, r, &written) : write_copies(d, r, &written))
         return;
     d->adding.stopped = true;
     d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);
 }
 
-static bool print(void *ctx, const struct chunk *chunk, void *slot)
+static bool print(void *ctx, void *slot)
 {
     struct dedup *d = ctx; /* its first member */
     struct added *r = slot;
@@ -242,8 +233,8 @@ static bool print(void *ctx, const struct chunk *chunk, void *slot)
     d->n_selected += count;
     if (d->adding.stopped)
         d->n_unprinted += count;
-    else if ((count > 0 || chunk->first_header) && d->output == PRINT_RECORDS)
-        print_records(d, r, chunk, count);
+    else if ((count > 0 || r->part.chunk->first_header) && d->output == PRINT_RECORDS)
+        print_records(d, r, count);
     return !d->adding.stopped;
 }
 

@@ -206,6 +206,8 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
 {
     struct feed *f = ctx;
     struct feed_part *part = slot;
+    part->chunk = chunk;
+    part->worker = worker;
     part->tally = (struct chunk_tally){.header = chunk->header};
     part->batch = batch_of(f, worker);
     if (part->batch == NULL) {
@@ -214,7 +216,7 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
         return;
     }
     batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
-    part->failed = !f->work(f->ctx, worker, chunk, slot, &part->err);
+    part->failed = !f->work(f->ctx, slot, &part->err);
     batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {
         batch_wipe(part->batch);
@@ -222,11 +224,11 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
 }
 
-static bool commit_part(struct feed *f, const struct chunk *chunk, struct feed_part *part)
+static bool commit_part(struct feed *f, struct feed_part *part)
 {
     if (part->failed)
         return say_failure(&part->err) || fail_run(f);
-    return f->commit == NULL || f->commit(f->ctx, chunk, part);
+    return f->commit == NULL || f->commit(f->ctx, part);
 }
 
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
@@ -234,7 +236,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed *f = ctx;
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
-    bool ok = commit_part(f, chunk, part) && report_chunk(f, &part->tally);
+    bool ok = commit_part(f, part) && report_chunk(f, &part->tally);
     if (f->keyopt->rule.secret)
         private_clean_stack();
     return ok;
@@ -244,7 +246,8 @@ static bool finish_part(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
     const struct feed_part *part = slot;
-    return part->failed || f->finish(f->ctx, chunk, slot);
+    (void)chunk;
+    return part->failed || f->finish(f->ctx, slot);
 }
 
 /* Reports the file and continues with the next, as grep does. */
@@ -285,7 +288,7 @@ static void slot_free(void *ctx, void *slot)
 {
     struct feed *f = ctx;
     if (f->slot_free != NULL)
-        f->slot_free(f->ctx, slot);
+        f->slot_free(slot);
 }
 
 static bool reads_terminal(const struct keyopt *keyopt)

@@ -8,8 +8,7 @@
  *         ...
  *     };
  *
- *     static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
- *                      struct err *err)
+ *     static bool work(void *ctx, void *slot, struct err *err)
  *     {
  *         struct result *r = slot;
  *         struct batch *b;
@@ -23,7 +22,7 @@
  *     if (!feed_run(&feed)) return EXIT_ERROR;   // and has said why
  *
  * The header of a file (--header) is a chunk of its own, without batches. A command that prints
- * records also prints the data of the first header, which chunk->first_header marks.
+ * records also prints the data of the first header, which part.chunk->first_header marks.
  *
  * A slot belongs to one chunk of the input from work to finish. Slots are reused, so that buffers
  * live as long as the run. Keys given with -k are one chunk.
@@ -79,6 +78,8 @@ void tally_report(const struct tally *t);
 
 /* What feed.c keeps for a chunk. */
 struct feed_part {
+    const struct chunk *chunk;
+    unsigned worker; /* the thread of `work`, below keyopt->threads */
     struct chunk_tally tally;
     bool failed; /* work failed, for the reason in err: the chunk is neither committed nor finished
                   */
@@ -99,18 +100,17 @@ struct feed {
     void *ctx;
     size_t slot_size; /* bytes of a slot; zeroed before first use */
 
-    /* Takes the batches of a chunk. On any thread, in any order; `worker` is below keyopt->threads.
-     * False fails the run; *err says why. */
-    bool (*work)(void *ctx, unsigned worker, const struct chunk *chunk, void *slot,
-                 struct err *err);
+    /* Takes the batches of a chunk. On any thread, in any order. False fails the run; *err says
+     * why. */
+    bool (*work)(void *ctx, void *slot, struct err *err);
     /* In input order, one at a time. Not called if work failed. False stops the run; to fail the
      * run, the callback prints why and sets `failed`. NULL: nothing to do. */
-    bool (*commit)(void *ctx, const struct chunk *chunk, void *slot);
+    bool (*commit)(void *ctx, void *slot);
     /* For work that takes long after a commit, such as printing (finish in pump.h). False stops.
      * NULL: nothing to do. */
-    bool (*finish)(void *ctx, const struct chunk *chunk, void *slot);
+    bool (*finish)(void *ctx, void *slot);
     /* Frees what the command attached to a slot. NULL: nothing to free. */
-    void (*slot_free)(void *ctx, void *slot);
+    void (*slot_free)(void *slot);
 
     struct tally tally; /* of the chunks committed so far */
     atomic_bool failed; /* a message was printed */

@@ -268,7 +268,7 @@ static bool bad_value(const struct opt_parser *p, const char *what)
     return opt_refuse(p->command, "option '%s': '%s' is not %s", p->name, p->value, what);
 }
 
-bool opt_count(struct opt_parser *p, uint64_t *out)
+static bool opt_count(struct opt_parser *p, uint64_t *out)
 {
     return num_count(p->value, out) || bad_value(p, "a count (such as 1000, 250k, 1M or 1e9)");
 }
@@ -314,7 +314,7 @@ static bool opt_generations(struct opt_parser *p, unsigned *out)
     return opt_whole(p, CHAIN_GENERATIONS, out);
 }
 
-static void *place_of(const struct opt *o, const struct opt_group *group, void *into)
+static void *variable_of(const struct opt *o, const struct opt_group *group, void *into)
 {
     return (char *)into + group->at + o->at;
 }
@@ -322,7 +322,7 @@ static void *place_of(const struct opt *o, const struct opt_group *group, void *
 static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt_group *group,
                      void *into)
 {
-    void *to = place_of(o, group, into);
+    void *to = variable_of(o, group, into);
     switch (o->type) {
     case TAKE_ITSELF:
         return group->take(to, p, o->id);
@@ -566,7 +566,7 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
         if (value != NULL && *value != '\0')
             take_opt(p, o, table.group[i], into);
         if (o->type == TAKE_THREADS)
-            *(unsigned *)place_of(o, table.group[i], into) = parallel_cpus();
+            *(unsigned *)variable_of(o, table.group[i], into) = parallel_cpus();
     }
     return take_words(p, into) && check_operands(p) && check_given(p);
 }

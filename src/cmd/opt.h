@@ -127,7 +127,6 @@ bool opt_parse(struct opt_parser *p, const struct command *command, int argc, ch
 
 /* For a group's take function: the current option's value, strictly parsed (num.h). On an error
  * prints a message and returns false. */
-bool opt_count(struct opt_parser *p, uint64_t *out);
 bool opt_fpr(struct opt_parser *p, double *out);
 
 /* Prints the command's help to stdout: the options of every day (command->everyday), or all. */

@@ -284,11 +284,12 @@ struct wishes {
     struct design design;
     struct layout_spec spec;
     struct plan_layouts layouts;
-    bool json, has_n, has_layouts, grow, fixed;
+    bool json, has_layouts, grow, fixed;
 };
 
 static const struct opt plan_opts[] = {
-    {'n', "capacity", "N", "design for N distinct keys: 1000, 250k, 1M, 1e9", OWN},
+    {'n', "capacity", "N", "design for N distinct keys: 1000, 250k, 1M, 1e9",
+     AMOUNT(struct wishes, design.n)},
     {'p', "fpr", "P",
      "false-positive rate: 0.001 (default), 1e-6, 1/1000, 0.1%; 0 is a counted set of whole hashes",
      OWN},
@@ -316,19 +317,13 @@ static bool take_wish(void *wishes, struct opt_parser *p, int id)
 {
     struct wishes *w = wishes;
     struct err err;
-    switch (id) {
-    case 'n':
-        w->has_n = true;
-        return opt_count(p, &w->design.n);
-    case 'p':
+    if (id == 'p') {
         w->design.exact = strcmp(p->value, "0") == 0;
         return w->design.exact || opt_fpr(p, &w->design.p);
-    default:
-        w->has_layouts = true;
-        w->layouts.spec = strcmp(p->value, "all") == 0 ? NULL : &w->spec;
-        return w->layouts.spec == NULL || layout_parse(p->value, &w->spec, &err) ||
-               say_failure(&err);
     }
+    w->has_layouts = true;
+    w->layouts.spec = strcmp(p->value, "all") == 0 ? NULL : &w->spec;
+    return w->layouts.spec == NULL || layout_parse(p->value, &w->spec, &err) || say_failure(&err);
 }
 
 static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take_wish}, {0}};
@@ -336,11 +331,9 @@ static const struct opt_group plan_groups[] = {{"Options", plan_opts, 0, take_wi
 static int check_wishes(const struct wishes *w)
 {
     const struct design *d = &w->design;
-    if (!w->has_n && d->size == 0 && !w->grow)
+    if (d->n == 0 && d->size == 0 && !w->grow)
         return opt_misuse(&cmd_plan, w->has_layouts ? "give a capacity (-n)"
                                                     : "give a capacity (-n) or a size (-s)");
-    if (w->has_n && d->n == 0)
-        return opt_misuse(&cmd_plan, "a capacity of 0 keys makes no filter");
     if (d->exact && (w->grow || d->generations > 0))
         return opt_misuse(&cmd_plan, "an FPR of 0 is for counted sets, which neither grow nor have "
                                      "generations");
@@ -382,7 +375,7 @@ static int run(int argc, char **argv)
     w.layouts.n = d->n;
     w.layouts.p = d->p;
     d->grow = !w.fixed && d->size == 0 && d->generations == 0;
-    if (w.has_n && d->generations == 0)
+    if (d->n != 0 && d->generations == 0)
         choose_kind(d);
     const struct plan wish = {.kind = design_kind(d), .n = d->n, .p = d->p, .grows = d->grow};
     bool ok = w.has_layouts ? check_layouts(&w.layouts, &err) : plan_show(d, 0, w.json, &err);

@@ -76,6 +76,10 @@ static const struct opt query_output_opts[] = {
      FLAG(struct query, counts), .old_name = "counts",
      .not_with = " also count quiet files-with-matches files-without-match",
      .why = "prints the counts of one filter before records"},
+    {0, "at-least", "N",
+     "a key is present only if it was added N times or more; FILTER must be a counted set",
+     AMOUNT(struct query, min_count), .old_name = "min-count", .not_with = " also",
+     .why = "asks one filter for its counts"},
     {0, "verbose", NULL,
      "report on stderr how many keys were present, and how many of these are probably false "
      "positives",
@@ -87,30 +91,18 @@ static const struct opt present_opts[] = {
     {300, "also", "OTHER", "a key in this filter is present too (repeatable)", REPEATED},
     {0, "which", NULL,
      "print the name of the filter that has the key, and a colon, before the record",
-     FLAG(struct query, sources.which),
+     FLAG(struct sources, which),
      .not_with = " invert-match annotate count quiet files-with-matches files-without-match",
      .why = "prints which filter has a key"},
-    {0, "at-least", "N",
-     "a key is present only if it was added N times or more; FILTER must be a counted set",
-     AMOUNT(struct query, min_count), .old_name = "min-count", .not_with = " also",
-     .why = "asks one filter for its counts"},
     {0, "confirm", "SORTED",
      "a key is present only if it is also in this list, sorted with LC_ALL=C sort",
-     TEXT(struct query, sources.list_path)},
+     TEXT(struct sources, list_path)},
     {0},
 };
 
-static bool take_query_also(void *query, struct opt_parser *p, int id)
-{
-    struct query *q = query;
-    struct err err;
-    (void)id;
-    return sources_add(&q->sources, q->sources.n, p->value, NULL, &err) || say_failure(&err);
-}
-
 static const struct opt_group groups[] = {
     {"Selection and output", query_output_opts, 0, NULL},
-    {"What is present", present_opts, 0, take_query_also},
+    {"What is present", present_opts, offsetof(struct query, sources), sources_take},
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
      offsetof(struct query, keyopt), keyopt_take},
@@ -249,9 +241,9 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
 
-static bool answer_chunk(struct query *q, const struct chunk *chunk, struct result *r,
-                         struct err *err)
+static bool answer_chunk(struct query *q, struct result *r, struct err *err)
 {
+    const struct chunk *chunk = r->part.chunk;
     struct batch *b;
     r->selected = r->present = 0;
     r->n_labels = 0;
@@ -262,13 +254,13 @@ static bool answer_chunk(struct query *q, const struct chunk *chunk, struct resu
     return sources_leave(&q->sources, ok, err);
 }
 
-static bool work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot, struct err *err)
+static bool work(void *ctx, void *slot, struct err *err)
 {
     struct query *q = ctx;
     struct result *r = slot;
-    (void)worker;
+    const struct chunk *chunk = r->part.chunk;
     r->out.secret = q->keyopt.rule.secret;
-    bool ok = answer_chunk(q, chunk, r, err);
+    bool ok = answer_chunk(q, r, err);
     if (ok && chunk->first_header && q->output == OUT_RECORDS)
         ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
     return ok &&
@@ -364,7 +356,7 @@ static void keep_first(const struct query *q, struct result *r, uint64_t most)
 }
 
 /* Counts what is selected in the chunk. */
-static void count_selected(struct query *q, const struct chunk *chunk, struct result *r)
+static void count_selected(struct query *q, struct result *r)
 {
     if (q->feed.tally.in_file == 0)
         q->in_file = 0;
@@ -372,17 +364,17 @@ static void count_selected(struct query *q, const struct chunk *chunk, struct re
     if (r->selected > left)
         keep_first(q, r, left);
     if (r->selected == left && resumes(q) && r->n_labels > 0)
-        feed_resume(&q->feed, chunk, r->labels[r->n_labels - 1].number + 1);
+        feed_resume(&q->feed, r->part.chunk, r->labels[r->n_labels - 1].number + 1);
     q->selected += r->selected;
     q->in_file += r->selected;
     q->present += r->present;
 }
 
-static bool commit(void *ctx, const struct chunk *chunk, void *slot)
+static bool commit(void *ctx, void *slot)
 {
     struct query *q = ctx;
     struct result *r = slot;
-    count_selected(q, chunk, r);
+    count_selected(q, r);
     if (q->output == OUT_NOTHING && q->selected > 0)
         return false;
     if (names_files(q))
@@ -405,10 +397,9 @@ static bool print_others(const struct query *q)
     return ok;
 }
 
-static void free_result(void *ctx, void *slot)
+static void free_result(void *slot)
 {
     struct result *r = slot;
-    (void)ctx;
     output_free(&r->out);
     free(r->labels);
 }

@@ -24,8 +24,16 @@ bool sources_add(struct sources *s, size_t at, const char *path, struct store *o
     return true;
 }
 
+bool sources_take(void *sources, struct opt_parser *p, int id)
+{
+    struct sources *s = sources;
+    struct err err;
+    (void)id;
+    return sources_add(s, s->n, p->value, NULL, &err) || say_failure(&err);
+}
+
 /* Is filter i for the same keys as the others? Adopts its key preparation. */
-static bool adopt(const struct sources *s, size_t i, struct err *err)
+static bool adopt_filter(const struct sources *s, size_t i, struct err *err)
 {
     const struct source_filter *f = &s->filter[i];
     if (s->counts && !store_check_counts(f->now, err))
@@ -85,7 +93,7 @@ bool sources_open(struct sources *s, struct err *err)
         bool is_open = f->now != NULL;
         if (!is_open)
             f->now = store_open(f->path, STORE_READ, &s->open, err);
-        if (f->now == NULL || !adopt(s, i, err))
+        if (f->now == NULL || !adopt_filter(s, i, err))
             return false;
         if (!is_open)
             warn_opened(f->now);

@@ -72,6 +72,9 @@ struct sources {
 bool sources_add(struct sources *s, size_t at, const char *path, struct store *open,
                  struct err *err);
 
+/* For options, such as --also, that add the filter that they name. */
+bool sources_take(void *sources, struct opt_parser *p, int id);
+
 /* Opens all filters, which must be for the same keys (header_same_keys), and the list. */
 bool sources_open(struct sources *s, struct err *err);
 

@@ -95,10 +95,8 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
         seen add --create --each f -k a
     [ ! -e f ]
     seen create f -k a
-    refuses "seen: 'f' does not count its keys, so --each has no effect; 'seen create --counted' \
-makes sets that do" seen add --each f -k a
-    refuses "seen: 'f' does not count its keys, so --once has no effect; 'seen create --counted' \
-makes sets that do" seen add --once f -k a
+    refuses "seen: --each is for counted sets, which 'seen create --counted' makes" seen add --each f -k a
+    refuses "seen: --once is for counted sets, which 'seen create --counted' makes" seen add --once f -k a
 }
 
 @test "few keys and none" {

@@ -410,7 +410,7 @@ chosen to do harm; a filter made with --secret takes them" ]
         [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
     done
     [ "$(seen dedup --create --also n.seen g.seen <<<$'a\nb')" = b ]
-    refuses "seen: 'f.seen' does not remember batches, and need not: adding keys again changes nothing" \
+    refuses "seen: --batch-id is for counted sets, which 'seen create --counted' makes" \
         seen add --batch-id x f.seen -k b
     refuses "seen: 'n.seen' has no generations, so it cannot be rotated" \
         seen add --rotate-at-capacity n.seen -k a

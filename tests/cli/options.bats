@@ -148,7 +148,7 @@ add --each ! --each f lines
 add --verbose + --verbose f lines
 add --verbose always
 add --batch-id = --batch-id 1 counted lines
-add --batch-id ! --batch-id 1 f lines # *'f' does not remember batches*
+add --batch-id ! --batch-id 1 f lines
 add --memory = --memory 64M counted lines
 add --memory hint
 add --tmpdir = --tmpdir . counted lines

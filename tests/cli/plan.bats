@@ -132,7 +132,7 @@ or more" seen plan -n 1e12 -p 1e-9
         seen plan -n 1 -p 0.1 -s 1M
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan -p 0.1
-    refuses "seen: a capacity of 0 keys makes no filter" seen plan -n 0
+    refuses "seen: option '--capacity' must be more than 0" seen plan -n 0
     refuses "seen: option '--size' must be more than 0" seen plan -s 0
     refuses "seen: unexpected operand 'f': plan reads no files" seen plan -n 1 f
     for p in 0.0 1 2 -1 100% x; do
