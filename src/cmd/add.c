@@ -94,7 +94,7 @@ static int run_add(struct add *a, int argc, char **argv)
     int status;
     if (!adding_parse(adding, &cmd_add, argc, argv, a, &status))
         return status;
-    bool ok = adding_open(adding, STORE_WRITE, &err);
+    bool ok = adding_open(adding, &err);
     if (!ok && is_counted_set(adding->path, &err))
         return change_set(a);
     if (!ok)

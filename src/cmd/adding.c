@@ -126,17 +126,17 @@ static void compare_foreign(const struct store *s, uint64_t n)
                     s->name, num_show_count(text, (double)capacity));
 }
 
-bool adding_open(struct adding *a, enum store_mode mode, struct err *err)
+bool adding_open(struct adding *a, struct err *err)
 {
     const struct store_plan plan = {
-        .mode = mode, .n = a->design.n, .p = a->design.p, .header = plan_file, .ctx = a};
+        .n = a->design.n, .p = a->design.p, .header = plan_file, .ctx = a};
     const struct open_options *open = &a->sources.open;
     a->there = STORE_THERE;
     a->store = a->create ? store_prepare(a->path, &plan, open, &a->there, err)
-                         : store_open(a->path, mode, open, err);
+                         : store_open(a->path, STORE_WRITE, open, err);
     if (a->store == NULL)
         return false;
-    if (a->there == STORE_THERE && mode == STORE_WRITE) {
+    if (a->there == STORE_THERE) {
         adding_compare(a->store->header, a->path, &a->design);
         compare_foreign(a->store, a->design.n);
     }

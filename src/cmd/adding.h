@@ -5,7 +5,7 @@
  *     struct it it = {.adding = ADDING_DEFAULT};
  *     {"Adding", adding_opts, offsetof(struct it, adding), NULL}, ...
  *     if (!adding_parse(&it.adding, &command, argc, argv, &it, &status)) ...
- *     adding_open(&it.adding, STORE_WRITE, &err)
+ *     adding_open(&it.adding, &err)
  *     ... open other files ...
  *     adding_make(&it.adding, &err)
  *     if (adding_run(&it.adding))
@@ -89,8 +89,8 @@ bool adding_parse(struct adding *a, const struct command *command, int argc, cha
                   void *into, int *status);
 
 /* Opens the filter, and adopts its key preparation. With `create`, it may be missing; then it is
- * planned. A file without a rate has the usual one. With STORE_READ, it is only looked at. */
-bool adding_open(struct adding *a, enum store_mode mode, struct err *err);
+ * planned. A file without a rate has the usual one. */
+bool adding_open(struct adding *a, struct err *err);
 
 /* Makes the filter if it is missing; it is no failure if it exists by then. Call this after all
  * other files are open, because it fixes the key preparation. If another process made it from other

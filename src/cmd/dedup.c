@@ -22,9 +22,9 @@
 enum dedup_output { PRINT_RECORDS, PRINT_COUNT, PRINT_NOTHING };
 
 struct dedup {
-    struct adding adding; /* the first member; in a dry run, FILTER is one of its sources */
+    struct adding adding; /* the first member */
     enum dedup_output output;
-    bool invert, annotate, dry_run, verbose;
+    bool invert, annotate, verbose;
 
     uint64_t n_selected, n_unprinted; /* records */
     bool reader_gone;                 /* it has closed standard output, which has stopped the run */
@@ -42,8 +42,6 @@ static const struct opt dedup_output_opts[] = {
      "skipped by --skip-bad",
      FLAG(struct dedup, annotate), .not_with = " invert-match count quiet",
      .why = "prints every record"},
-    {0, "dry-run", NULL, "print new records, but add nothing to FILTER",
-     FLAG(struct dedup, dry_run), .needs = " FILTER"},
     {0, "verbose", NULL,
      "report on stderr how many keys were new; and how many new keys were probably mistaken for "
      "known ones",
@@ -64,6 +62,7 @@ static const struct opt_hint hints[] = {
     {"--live", "keys are always added live"},
     {"-u", "each new record is printed, once; -v prints the others"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
+    {"--dry-run", "'seen query -v FILTER | seen dedup' prints new records, and adds nothing"},
     {"--confirm",
      "'seen query -v --confirm' prints the records that are not in a list: see seen(7)"},
     {"--repeated", "-v prints the records whose key is not new"},
@@ -258,39 +257,23 @@ static void advise_input(const struct adding *a, struct err *err)
         fail_more(err, "; without FILTER: seen dedup <'%s'", a->path);
 }
 
-/* In a dry run, FILTER is only queried, if it exists. */
-static bool only_query(struct dedup *d, struct err *err)
-{
-    struct store *s = d->adding.store;
-    d->adding.store = NULL;
-    if (d->adding.there == STORE_THERE)
-        return sources_add(&d->adding.sources, 0, d->adding.path, s, err);
-    store_close(s);
-    return d->adding.there == STORE_ABSENT ||
-           fail(err,
-                "some shards of '%.1000s' are not there: --create makes them, but not in a dry "
-                "run",
-                d->adding.path);
-}
-
 static bool open_own(struct dedup *d)
 {
     struct err err;
     struct adding *a = &d->adding;
-    if (adding_open(a, d->dry_run ? STORE_READ : STORE_WRITE, &err))
-        return !d->dry_run || only_query(d, &err) || say_failure(&err);
+    if (adding_open(a, &err))
+        return true;
     if (a->store == NULL)
         advise_input(a, &err);
     return say_failure(&err);
 }
 
-/* The sources are for the same keys as FILTER, and for keys of its length. */
+/* The sources are for the same keys as FILTER. */
 static bool open_sources(struct dedup *d)
 {
     struct err err;
     struct sources *s = &d->adding.sources;
     s->sink = d->adding.store;
-    s->one_length = s->sink != NULL || (d->dry_run && d->adding.there == STORE_THERE);
     return sources_open(s, &err) || say_failure(&err);
 }
 
@@ -300,7 +283,6 @@ static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *e
     struct header h;
     const struct design design = {.n = n, .p = p, .grow = true, .more = true};
     header_begin(&h, &a->keyopt.rule, false);
-    a->options = (struct add_options){0}; /* they are for FILTER, which a dry run does not change */
     a->store = header_design(&h, &design, 0, err) ? store_in_memory(&h, err) : NULL;
     return a->store != NULL;
 }
@@ -309,13 +291,12 @@ static bool open_in_memory(struct dedup *d)
 {
     struct err err;
     bool any = d->adding.sources.n > 0;
-    double p = d->adding.path == NULL && d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
-    bool keyed = d->adding.path != NULL || d->adding.keyopt.secret_path != NULL;
+    double p = d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
+    bool keyed = d->adding.keyopt.secret_path != NULL;
     if (!any && keyed && !keyopt_new(&d->adding.keyopt, &err))
         return say_failure(&err);
-    uint64_t n = d->adding.design.n != 0
-                     ? d->adding.design.n
-                     : adding_first(&d->adding.keyopt, d->adding.path == NULL && !any);
+    uint64_t n =
+        d->adding.design.n != 0 ? d->adding.design.n : adding_first(&d->adding.keyopt, !any);
     if (!keyopt_check_digest(&d->adding.keyopt, &err))
         return say_failure(&err);
     /* The memory may be too small for the expected keys, but not for the actual ones. */
@@ -344,16 +325,11 @@ static bool make(struct dedup *d)
     return true;
 }
 
-/* Does the filter that takes the keys live for this run only? */
-static bool is_in_memory(const struct dedup *d)
-{
-    return d->adding.path == NULL || d->dry_run;
-}
-
 static bool open_filters(struct dedup *d)
 {
-    return (d->adding.path == NULL || open_own(d)) && open_sources(d) &&
-           (is_in_memory(d) ? open_in_memory(d) : make(d));
+    if (d->adding.path == NULL)
+        return open_sources(d) && open_in_memory(d);
+    return open_own(d) && open_sources(d) && make(d);
 }
 
 /* New keys that were taken for known. */
@@ -429,7 +405,7 @@ static void report_dedup(const struct dedup *d, const struct lost *lost)
     unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
     show_lost(run, lost->run, lost->at_least);
     show_lost(all, lost->all, lost->at_least);
-    if (is_in_memory(d) || !store_is_file(a->path))
+    if (a->path == NULL || !store_is_file(a->path))
         say_note("%llu records, %llu new; new ones probably mistaken for known: %s", records, n_new,
                  run);
     else
@@ -448,7 +424,7 @@ static void warn_readings(const struct dedup *d)
 static void conclude_dedup(struct dedup *d)
 {
     struct store *s = d->adding.store;
-    if (d->n_unprinted > 0 && !is_in_memory(d))
+    if (d->n_unprinted > 0 && d->adding.path != NULL)
         say_warning("%s%llu records %s '%s' were not printed",
                     d->reader_gone ? "standard output was closed: " : "",
                     (unsigned long long)d->n_unprinted,
@@ -516,7 +492,7 @@ const struct command cmd_dedup = {
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory, "
         "with a false-positive rate of 1e-9 unless --fpr gives another.",
     .groups = groups,
-    .everyday = " invert-match count quiet annotate dry-run verbose also create"
+    .everyday = " invert-match count quiet annotate verbose also create"
                 " capacity fpr key null delimiter field skip-bad"
                 " secret ",
     .hints = hints,

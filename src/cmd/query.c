@@ -448,7 +448,7 @@ static bool open_query(struct query *q, const char *path)
 {
     struct sources *s = &q->sources;
     struct err err;
-    if (!sources_add(s, 0, path, NULL, &err))
+    if (!sources_add(s, 0, path, &err))
         return say_failure(&err);
     s->follow = q->annotate;
     if (!sources_open(s, &err)) {

@@ -10,17 +10,14 @@
 #include "cmd/warn.h"
 #include "file/header.h"
 
-bool sources_add(struct sources *s, size_t at, const char *path, struct store *open,
-                 struct err *err)
+bool sources_add(struct sources *s, size_t at, const char *path, struct err *err)
 {
     struct source_filter *filter = realloc(s->filter, (s->n + 1) * sizeof *filter);
-    if (filter == NULL) {
-        store_close(open);
+    if (filter == NULL)
         return fail(err, "out of memory");
-    }
     s->filter = filter;
     memmove(filter + at + 1, filter + at, (s->n++ - at) * sizeof *filter);
-    filter[at] = (struct source_filter){.path = path, .now = open};
+    filter[at] = (struct source_filter){.path = path};
     return true;
 }
 
@@ -29,7 +26,7 @@ bool sources_take(void *sources, struct opt_parser *p, int id)
     struct sources *s = sources;
     struct err err;
     (void)id;
-    return sources_add(s, s->n, p->value, NULL, &err) || say_failure(&err);
+    return sources_add(s, s->n, p->value, &err) || say_failure(&err);
 }
 
 /* Is filter i for the same keys as the others? Adopts its key preparation. */
@@ -55,7 +52,7 @@ static void join_lengths(struct sources *s)
         return;
     const struct store *first = s->sink != NULL ? s->sink : s->filter[0].now;
     unsigned len = format_key_len(first->header);
-    for (size_t i = 0; i < s->n && !s->one_length; i++)
+    for (size_t i = 0; i < s->n && s->sink == NULL; i++)
         if (format_key_len(s->filter[i].now->header) != len)
             len = 0;
     s->keyopt->rule.key_len = len;
@@ -90,13 +87,10 @@ bool sources_open(struct sources *s, struct err *err)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct source_filter *f = &s->filter[i];
-        bool is_open = f->now != NULL;
-        if (!is_open)
-            f->now = store_open(f->path, STORE_READ, &s->open, err);
+        f->now = store_open(f->path, STORE_READ, &s->open, err);
         if (f->now == NULL || !adopt_filter(s, i, err))
             return false;
-        if (!is_open)
-            warn_opened(f->now);
+        warn_opened(f->now);
     }
     join_lengths(s);
     if (!open_list(s, err))

@@ -4,7 +4,7 @@
  *
  *     struct sources s = SOURCES_DEFAULT;
  *     s.keyopt = &keyopt;
- *     sources_add(&s, s.n, path, NULL, &err)             // each filter
+ *     sources_add(&s, s.n, path, &err)                   // each filter
  *     sources_open(&s, &err)
  *     ... for each chunk, in any thread:
  *     ok = sources_enter(&s, chunk->len, &err)
@@ -49,8 +49,8 @@ struct sources {
     bool counts;           /* ... and its count; then there is one filter, a counted set */
     bool follow; /* for each chunk, filters whose names refer to other files are opened again; the
                     new ones must be for the same keys */
-    struct store *sink; /* a filter for the same keys, which is not queried; NULL: none */
-    bool one_length;    /* keys have the length of that filter, or else of the first one */
+    struct store *sink; /* a filter for the same keys, which is not queried; NULL: none.
+                           Keys have its length */
     struct source_filter *filter;
     size_t n;
     struct confirm *list; /* NULL: none */
@@ -67,10 +67,8 @@ struct sources {
         .lock = PTHREAD_RWLOCK_INITIALIZER                                                         \
     }
 
-/* Adds a filter as number `at`, up to s->n; the path is kept. `open`: it is open already, and
- * sources_close closes it, even after a failure; NULL: it is not. */
-bool sources_add(struct sources *s, size_t at, const char *path, struct store *open,
-                 struct err *err);
+/* Adds a filter as number `at`, up to s->n; the path is kept. */
+bool sources_add(struct sources *s, size_t at, const char *path, struct err *err);
 
 /* For options, such as --also, that add the filter that they name. */
 bool sources_take(void *sources, struct opt_parser *p, int id);

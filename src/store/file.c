@@ -253,12 +253,12 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
     (void)ignored;
     *there = STORE_THERE;
     if (access(path, F_OK) == 0)
-        return open_file(path, plan->mode, err);
+        return open_file(path, STORE_WRITE, err);
     if (errno != ENOENT) {
         fail_errno(err, "cannot open '%s'", path);
         return NULL;
     }
-    if (plan->mode == STORE_WRITE && !filter_may_change(path, err))
+    if (!filter_may_change(path, err))
         return NULL;
     *there = STORE_ABSENT;
     struct file *file = file_new(path, err);

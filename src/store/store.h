@@ -96,17 +96,16 @@ enum store_there { STORE_THERE, STORE_IN_PART, STORE_ABSENT };
 
 /* A filter that is to be made if it does not exist. */
 struct store_plan {
-    enum store_mode mode; /* how an existing file is opened */
-    uint64_t n;           /* keys; 0: not given */
-    double p;             /* FPR; 0: not given */
+    uint64_t n; /* keys; 0: not given */
+    double p;   /* FPR; 0: not given */
     /* Plans a missing file. In Redis, the filter follows from n, p and the address. */
     bool (*header)(void *ctx, struct header *h, struct err *err);
     void *ctx;
 };
 
-/* Opens a filter that need not exist. If it exists, it is opened as by store_open, except that in
- * Redis its size may also follow from n and p. If it does not exist, or if some of its shards do
- * not, it has only a header until store_make. Nothing is written yet. */
+/* Opens a filter that need not exist, for writing. If it exists, it is opened as by store_open,
+ * except that in Redis its size may also follow from n and p. If it does not exist, or if some of
+ * its shards do not, it has only a header until store_make. Nothing is written yet. */
 struct store *store_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, enum store_there *there,
                             struct err *err);

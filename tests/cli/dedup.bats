@@ -108,9 +108,6 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     printf '+\ta\n+\tb\n-\ta\n-\t7\n' | cmp - out
     run -0 --separate-stderr seen dedup --annotate --skip-bad -d , -f 2 g.seen --create < <(printf 'a,1\nx\nb,1\n')
     [ "$output" = $'+\ta,1\n?\tx\n-\tb,1' ]
-    run -0 --separate-stderr seen dedup --annotate --dry-run f.seen < <(printf 'new\n7\nnew\n')
-    [ "$output" = $'+\tnew\n-\t7\n-\tnew' ]
-    run -1 seen query -q f.seen -k new
     for option in -v -c -q; do
         run -2 --separate-stderr seen dedup --annotate $option f.seen </dev/null
         [[ $stderr == "seen: --annotate prints every record: not with --"* ]]
@@ -131,30 +128,20 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     cmp out <(printf '+\tx\n+\ty\n-\tx\n+\tBZh91AY\n+\t\x1f\x8b\n-\ty\n')
 }
 
-@test "a dry run prints what is new and adds nothing" {
+@test "what would be new is printed by a query, which the refusal of --dry-run says" {
     seen create -n 1k -p 1e-6 f.seen <(seq 10)
-    before=$(digest f.seen)
-    printf '%s\n' 9 10 11 12 11 | seen dedup --dry-run f.seen >got
-    printf '%s\n' 11 12 | cmp - got
-    [ "$(digest f.seen)" = "$before" ]
-    # The same command line before FILTER is made, and when it is there.
-    printf '%s\n' 1 2 1 | seen dedup --dry-run --create -n 1k none.seen | cmp <(seq 2) -
-    [ ! -e none.seen ]
-    printf '%s\n' 9 11 | seen dedup --dry-run --create -n 1k f.seen | cmp <(echo 11) -
-    refuses "seen: cannot open 'none.seen': No such file or directory" \
-        seen dedup --dry-run none.seen /dev/null
+    printf '%s\n' 9 10 11 12 11 | seen query -v f.seen | seen dedup | cmp <(printf '%s\n' 11 12) -
+    refuses "seen: unknown option '--dry-run': 'seen query -v FILTER | seen dedup' prints new records, and adds nothing" \
+        seen dedup --dry-run f.seen
 }
 
-@test "a dry run skips the keys that FILTER would not take, whatever --also has" {
+@test "keys that FILTER would not take are skipped, whatever --also has" {
     printf '%s\n' ff | seen create -x -n 1k f.seen
     printf '%s\n' abcd ef | seen create -x -n 1k two.seen
     printf '%s\n' ff 01 abcd 0123 ef 02 >in
-    run -0 --separate-stderr seen dedup --dry-run --skip-bad --also two.seen f.seen in
-    [ "$output" = $'01\n02' ]
-    dry=$stderr
     run -0 --separate-stderr seen dedup --skip-bad --also two.seen f.seen in
     [ "$output" = $'01\n02' ]
-    [ "$stderr" = "$dry" ]
+    [ "$stderr" = 'seen: note: 2 of 6 records had no key and were skipped' ]
 }
 
 @test "--create makes a filter that grows, or one of a given size" {
@@ -559,8 +546,6 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     [[ -z $output && -z $stderr ]]
     run -1 --separate-stderr seen dedup -q f -k a
     [[ -z $output && -z $stderr ]]
-    run -1 seen dedup -q --dry-run f -k a
-    run -0 seen dedup -q --dry-run f -k b
     run -0 seen dedup -q f -k a -k b
     # All records are read and added, whatever came first; -v turns the question around.
     seq 100000 >keys

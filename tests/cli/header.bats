@@ -112,7 +112,7 @@ prints()
     run -0 seen dedup -q --header 1 -d, -f1 <one
     [ -z "$output" ]
     run -1 seen dedup -q --header 4 <one
-    run -0 seen dedup --dry-run --header 1 -d, -f1 f.seen one
+    run -0 seen dedup --header 1 -d, -f1 f.seen one
     [ "$output" = $'id,name\n1,a\n3,c' ]
     printf 'no newline' | seen dedup --header 1 | cmp - <(echo no newline)
     for command in 'dedup --header 9' 'query --header 9 f.seen'; do

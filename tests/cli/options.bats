@@ -246,8 +246,6 @@ dedup --quiet = -qc f lines
 dedup --quiet ! -q --annotate f lines
 dedup --annotate = --annotate f lines
 dedup --annotate ! --annotate -v f lines
-dedup --dry-run = --dry-run f lines
-dedup --dry-run ! --dry-run
 dedup --verbose + --verbose f lines
 dedup --verbose always
 dedup --also = --also g f lines

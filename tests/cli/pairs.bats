@@ -138,7 +138,6 @@ unharmed()
     done
     unharmed f 'seen query g --also f keys >>f'
     unharmed f 'seen dedup f <<<new >>f'
-    unharmed f 'seen dedup --dry-run f <<<new 1<>f'
     unharmed f 'seen dedup g --also f <<<new >>f'
     unharmed f 'seen stats f >>f'
     unharmed f 'seen stats --json f >>f'

@@ -335,7 +335,7 @@ class Case:
     def dedup(self, one, other):
         rng, rule = self.rng, self.rule
         source = Input(rng, rule, self.pool)
-        on = {o for o in ("-v", "-c", "--dry-run", "--verbose", "--also") if rng.random() < 0.25}
+        on = {o for o in ("-v", "-c", "--verbose", "--also") if rng.random() < 0.25}
         args = sorted(on - {"--also"}) + (["--also", "g.seen"] if "--also" in on else [])
         known = set(one) | (other if "--also" in on else set())
         status, out, err = self.run(["dedup", "--no-sync"] + self.common(source) + args + ["f.seen"] +
@@ -357,8 +357,7 @@ class Case:
             asked = sum(key is not None for _, _, _, key in used)
             said = b"seen: note: %d records, %d new;" % (asked, len(new))
             assert said in err, (said, err)
-        if "--dry-run" not in on:
-            one |= new
+        one |= new
 
     def all_there(self, name, keys):
         """Asks for each key of the model by -k, and for one that was never added."""

@@ -22,7 +22,7 @@ static const char *address(const char *rest)
 static struct store *prepare(const char *name, uint64_t n, enum store_there wanted)
 {
     enum store_there there = STORE_THERE;
-    const struct store_plan plan = {.mode = STORE_WRITE, .n = n, .p = 0.01};
+    const struct store_plan plan = {.n = n, .p = 0.01};
     struct store *s = store_prepare(name, &plan, NULL, &there, &err);
     MUST(s != NULL);
     CHECK(there == wanted);

@@ -31,7 +31,7 @@ static bool open_f(struct sources *s, struct keyopt *keyopt)
 {
     struct err err;
     s->keyopt = keyopt;
-    bool ok = sources_add(s, 0, "f", NULL, &err) && sources_open(s, &err);
+    bool ok = sources_add(s, 0, "f", &err) && sources_open(s, &err);
     MUST(ok);
     return ok;
 }
