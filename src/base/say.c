@@ -79,8 +79,7 @@ static int flush_errno; /* of the first failed flush */
 
 bool say_failure(const struct err *err)
 {
-    say_error("%s", err->text);
-    return false;
+    return say_error("%s", err->text);
 }
 
 void say_flush(void)

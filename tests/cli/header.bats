@@ -189,12 +189,12 @@ prints()
 @test "a disk that fails in the header or behind it is told of" {
     need_preload
     seq 3000 >keys
-    # The first two looks, at what the file is, may fail.
-    for call in read:1 pread:1 pread:2 pread:3 pread:4; do
+    # The first look, at what the file is, may fail.
+    for call in read:1 pread:1 pread:2 pread:3; do
         rm -f f.seen
         run --separate-stderr failing "$call:EIO" seen create --header 1 f.seen keys
         if [ "$status" = 0 ]; then
-            [[ $call == pread:[12] ]]
+            [[ $call == pread:1 ]]
             [ "$(seq 2 3000 | seen query -c f.seen)" = 2999 ]
         else
             [ "$status" = 2 ]
