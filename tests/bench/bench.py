@@ -200,7 +200,8 @@ class Job:
 def stages_of(file):
     """CPU seconds of each stage of least.c."""
     names = [DIR + "/" + name for name in (file, file.removesuffix(".ask") + ".seen")]
-    lines = subprocess.check_output([TOOLS + "least", *names], text=True)
+    lines = subprocess.check_output([TOOLS + "clock", TOOLS + "clock.out", TOOLS + "least", *names],
+                                    text=True)
     return {name: float(seconds) for name, seconds in map(str.split, lines.splitlines())}
 
 
@@ -285,7 +286,7 @@ def jobs_for(kind):
          output=out)
     seen("create, pipe", "cat %s | {seen} create -j{j} out.seen" % file, "wc -l, pipe", created,
          output=out)
-    asked = "records", "query"
+    asked = ("answers",)
     seen("query", "exec {seen} query -j{j} %s %s >/dev/null" % (filter_, ask), "wc -l, queries",
          asked)
     seen("query, pipe", "cat %s | {seen} query -j{j} %s >/dev/null" % (ask, filter_),
