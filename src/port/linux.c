@@ -27,6 +27,14 @@ void port_huge(void *at, size_t len)
     (void)madvise(at, len, MADV_HUGEPAGE);
 }
 
+void port_fill(void *at, size_t len)
+{
+    port_huge(at, len);
+#ifdef MADV_POPULATE_WRITE /* since Linux 5.14 */
+    (void)madvise(at, len, MADV_POPULATE_WRITE);
+#endif
+}
+
 void port_hide_process(void)
 {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -42,6 +42,10 @@ void *port_zeroes(size_t len, int protection, bool lazy);
 /* Best effort: these pages, not yet used, become huge ones. */
 void port_huge(void *at, size_t len);
 
+/* Best effort: all of these pages of a mapped file will be written to. Takes them at once, large
+ * ones where they are not in memory yet: a page fault for each would take longer. */
+void port_fill(void *at, size_t len);
+
 /* Best effort: this process leaves no core dump, and others cannot read its memory. */
 void port_hide_process(void);
 
@@ -133,6 +137,7 @@ void port_close(int fd);
 
 #ifndef PORT_LINUX
 #define port_huge(at, len)            ((void)(at), (void)(len))
+#define port_fill(at, len)            ((void)(at), (void)(len))
 #define port_hide_process()           ((void)0)
 #define port_write_back(fd)           ((void)(fd))
 #define port_clear(fd, off, len)      ((void)(off), (void)(len), false)

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "port/port.h"
 #include "base/bits.h"
 #include "base/num.h"
 #include "file/chain.h"
+#include "kind/layout.h"
 #include "write/advance.h"
 
 static const struct header *header_of(const struct writer *w)
@@ -420,12 +422,21 @@ static bool make_room(struct writer *w, size_t *room, struct err *err)
     return true;
 }
 
+/* If so many keys come to an empty layer, they or the next ones will touch all of its pages. */
+static void expect_keys(const struct writer *w, size_t n)
+{
+    const struct layer *layer = newest(w);
+    if (keys_in_layer(w) == 0 && n >= layer_pages(layer) / 4 && !layout_is_sparse(layer))
+        port_fill(w->session->filter->data[w->layer], (size_t)layer->data_len);
+}
+
 static enum add_result add_all(struct writer *w, struct call *c, struct err *err)
 {
     while (c->done < c->n) {
         size_t room;
         if (!make_room(w, &room, err))
             return ADD_FAILED;
+        expect_keys(w, c->n);
         size_t end = room < c->n - c->done ? c->done + room : c->n;
         enum add_result result = add_some(w, c, end, err);
         if (result != ADD_OK)
