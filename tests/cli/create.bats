@@ -342,13 +342,13 @@ sys.exit(status != 0)' "$@"
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes memory itself'
     local programs=5000
     seq 12000000 >keys
-    for threads in 1 4 16; do
+    for threads in 1 ${FULL:+4} 16; do
         # shellcheck disable=SC2002 # a file would be mapped
         run -0 peak seen create --force --memory 64M -j $threads f < <(cat keys)
         [ "$output" -le $((64 * 1024 + programs)) ]
     done
     head -n 5000000 keys >some
-    for threads in 16 24 32 256; do
+    for threads in 16 ${FULL:+24 32} 256; do
         run -0 peak seen create --fixed --force -n 5000000 -j $threads f < <(cat some)
         [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
         run -0 peak seen create --fixed --force -n 12000000 -j $threads f keys

@@ -276,6 +276,8 @@ takes()
         run -2 --separate-stderr seen add f input
         [ "$stderr" = "seen: input:2: $3" ]
         run -1 --separate-stderr seen query f -k 2
+        # The commands are the same for all.
+        [[ -n ${FULL-} || $1 -le 4 ]] || return 0
         run -2 --separate-stderr seen dedup f -k "$(printf %b "$2")"
         [[ $stderr == *": $3" ]]
         run -0 --separate-stderr seen add --skip-bad f input
@@ -470,7 +472,8 @@ hints()
     [ "${stderr_lines[1]}" = "seen: input:1: not hexadecimal" ]
 }
 
-# refused_as WHAT READER: `packed`, by every command that reads keys, from a file and from a pipe.
+# refused_as WHAT READER: `packed`, from a file and from a pipe; xz data, or all with FULL=1, by every command that
+# reads keys.
 refused_as()
 {
     local way says="is $1, not a list of keys: $2"
@@ -485,6 +488,7 @@ refused_as()
         # shellcheck disable=SC2086
         refuses "seen: '(standard input)' $says" seen $way < <(dd if=packed bs=1 status=none) ||
             return
+        [[ -n ${FULL-} || $1 = 'xz data' ]] || break
     done
     [ ! -e h ] && run -1 seen query -q g packed --no-gzip
 }

@@ -186,7 +186,9 @@ like_grep()
             echo "$options $files: $status, $ours"
             cmp out grep.out
             [ "$ours" = "$status" ]
-    equal "$(wc -l <err)" "$(wc -l <grep.err)"
+            mapfile -t said <err
+            mapfile -t grep_said <grep.err
+            equal ${#said[@]} ${#grep_said[@]}
         done
     done
     run -0 seen query -l f.seen - keys <late

@@ -14,8 +14,8 @@ soak()
     python3 "$SOURCE/tests/soak/soak" --short --jobs 2 ${seed:+--seed "$seed"} "$@"
 }
 
-# slice N: so many cases with FULL=1; or fewer, and under a sanitizer, where to start a process takes longer than a
-# case. `make soak` tries all of them.
+# slice N [FEW]: so many cases with FULL=1; or fewer, and under a sanitizer, where to start a process takes longer than
+# a case. `make soak` tries all of them.
 slice()
 {
     if [ -n "${FULL-}" ]; then
@@ -23,7 +23,7 @@ slice()
     elif [ -n "${SANITIZER-}" ]; then
         echo $(($1 / 5))
     else
-        echo $((($1 * 2 + 14) / 15))
+        echo "${2-$((($1 * 2 + 14) / 15))}"
     fi
 }
 
@@ -65,10 +65,10 @@ needs_strace()
 
 # For one other SEED in 10,000 an interval is false too often by chance.
 @test "intervals and rates that are printed are true, however a file was made" {
-    soak --cases "$(slice 75)" intervals
+    soak --cases "$(slice 75 6)" intervals
 }
 
 # The seed is fixed: how far an estimate is off depends on the case.
 @test "the rate that stats prints is what absent keys find" {
-    SEED=20260404 soak --cases "$(slice 120)" rates
+    SEED=20260404 soak --cases "$(slice 120 10)" rates
 }

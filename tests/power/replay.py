@@ -21,7 +21,8 @@ until a repair.
 
     POWER_SEED=1        of what is chosen at random
     POWER_IMAGES=2      disks that are tried for a numbered scenario, at most (0: all; 6 with FULL=1);
-                        eight times as many for the others
+                        eight times as many for the others. By default each is either repaired or
+                        added to; if this or FULL is set, both
     POWER_RANDOM=20     random ones made at each point of interest
     POWER_KEEP=DIR      keep the disks that fail there
 """
@@ -44,6 +45,7 @@ SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
 PRELOAD = os.path.join(os.path.dirname(SEEN), "preload.so")
 SEED = int(os.environ.get("POWER_SEED", "1"))
 IMAGES = int(os.environ.get("POWER_IMAGES", "6" if os.environ.get("FULL") else "2"))
+BOTH = "POWER_IMAGES" in os.environ or "FULL" in os.environ
 RANDOM = int(os.environ.get("POWER_RANDOM", "20"))
 KEEP = os.environ.get("POWER_KEEP")
 PAGE, SECTOR = 4096, 512
@@ -404,7 +406,7 @@ def check_repaired(need, more=()):
     check_holds(need, more, repaired=True)
 
 
-def check_image(image, need):
+def check_image(image, need, repair, add):
     path = here.dir
 
     def lay_out():
@@ -424,9 +426,12 @@ def check_image(image, need):
         return
     if all(n is ABSENT for n in need):
         raise Wrong("the file is there before its keys are")
-    check_holds(need)
-    check_verify()
-    check_repaired(need)
+    if repair:
+        check_holds(need)
+        check_verify()
+        check_repaired(need)
+    if not add:
+        return
     lay_out()
     more = ["more.%d" % i for i in range(30)]
     added = seen("add", "-j1", F, give=more, want=(0, 2))
@@ -756,10 +761,10 @@ def chosen(log, room, chance):
 
 
 def attempt(job):
-    top, (image, need, where) = job
+    top, (image, need, where), number = job
     path = here.dir = tempfile.mkdtemp(dir=top)
     try:
-        check_image(image, need)
+        check_image(image, need, BOTH or number % 2 == 0, BOTH or number % 2 == 1)
         return None
     except Wrong as wrong:
         if KEEP:
@@ -781,7 +786,7 @@ def play(name, pool):
         SCENARIOS[name](run)
         room = IMAGES if name[-1].isdigit() else 8 * IMAGES
         chosen_disks, n = chosen(run.log, room, chance)
-        jobs = [(top, disk) for disk in chosen_disks]
+        jobs = [(top, disk, i) for i, disk in enumerate(chosen_disks)]
         wrong = [w for w in pool.map(attempt, jobs, 1) if w is not None]
     finally:
         shutil.rmtree(top)
