@@ -406,18 +406,32 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
  * layers get what is left. */
 static const double OVER = 1.0 / 256;
 
-/* Begins the next layer if this one is full and the filter's policy allows it. Sets *room to the
- * number of keys, at least 1, that may go in before the next call. */
-static bool make_room(struct writer *w, size_t *room, struct err *err)
+/* Sets *known if all keys of the next records, LAYER_BATCH at most, would change nothing. */
+static bool look_ahead(const struct writer *w, const struct call *c, bool *known, struct err *err)
+{
+    struct layers_keys p;
+    uint64_t present[PIECE_WORDS] = {0};
+    take_piece(w, c, c->n - c->done < LAYER_BATCH ? c->n : c->done + LAYER_BATCH, &p);
+    if (!search_all(w, &p, present, err))
+        return false;
+    *known = bits_count(present, LAYER_BATCH) == p.n;
+    return true;
+}
+
+/* Begins the next layer if this one is full, the filter's policy allows it, and keys need it. Sets
+ * *room to the number of keys, at least 1, that may go in before the next call. */
+static bool make_room(struct writer *w, const struct call *c, size_t *room, struct err *err)
 {
     const struct header *h = header_of(w);
+    bool known = false;
     const double batch = LAYER_BATCH;
     *room = LAYER_BATCH;
     if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
     double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
     if (left < 1)
-        return next_layer(w, err) && make_room(w, room, err);
+        return look_ahead(w, c, &known, err) &&
+               (known || (next_layer(w, err) && make_room(w, c, room, err)));
     *room = (size_t)fmin(batch, fmax(left, OVER * n_design));
     return true;
 }
@@ -434,7 +448,7 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
 {
     while (c->done < c->n) {
         size_t room;
-        if (!make_room(w, &room, err))
+        if (!make_room(w, c, &room, err))
             return ADD_FAILED;
         expect_keys(w, c->n);
         size_t end = room < c->n - c->done ? c->done + room : c->n;

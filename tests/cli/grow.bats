@@ -653,3 +653,19 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
         rm f.seen
     done
 }
+
+@test "a full filter gets no layer for keys that it has" {
+    seq 50000 >keys
+    seen create f.seen keys
+    seen add f.seen keys
+    [ "$(seen dedup -c f.seen <keys)" = 0 ]
+    [ "$(layers f.seen)" = 1 ]
+    seen stats --json f.seen | jq -e '.records == 150000 and .keys_added == 50000'
+    seen add f.seen -k new
+    [ "$(layers f.seen)" = 2 ]
+    # Nor is a ring rotated for them.
+    seq 5000 >keys
+    seen create --generations 2 -n 10000 ring.seen keys
+    seen add --rotate-at-capacity ring.seen keys
+    seen stats --json ring.seen | jq -e '.records == 10000 and .keys_added == 5000'
+}
