@@ -59,6 +59,32 @@ static const struct opt result_opts[] = {
 static const struct opt_group groups[] = {
     {"Keys", merge_opts, 0, NULL}, {"The file that is made", result_opts, 0, NULL}, {0}};
 
+enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
+
+/* `rough`: bounds are worth nothing. */
+static const char *show_made_keys(char text[KEYS_TEXT], const struct census *c, bool rough)
+{
+    char low[NUM_TEXT], high[NUM_TEXT];
+    bool bounds = isnan(c->n), unlimited = isinf(c->n_high);
+    num_show_count(low, c->n_low);
+    num_show_count(high, bounds ? c->n_high : c->n);
+    if (!bounds)
+        snprintf(text, KEYS_TEXT, "%s%s",
+                 c->n_exact      ? ""
+                 : c->n_at_least ? "at least "
+                                 : "about ",
+                 high);
+    else if (unlimited && c->n_low > 0)
+        snprintf(text, KEYS_TEXT, "at least %s", low);
+    else if (unlimited || rough)
+        snprintf(text, KEYS_TEXT, "an unknown number of");
+    else if (c->n_low > 0)
+        snprintf(text, KEYS_TEXT, "%s to %s", low, high);
+    else
+        snprintf(text, KEYS_TEXT, "at most %s", high);
+    return text;
+}
+
 /* ---- Counted sets: they are combined to one (write/combine.h). */
 
 static bool all_count(const struct make *m)
@@ -170,25 +196,12 @@ static double lost(const struct merge *m)
 /* Fewer lost keys are not reported. */
 static const double FEWEST_LOST = 0.01;
 
-static bool bounds_only(const struct combine *made)
-{
-    return (made->header.compat & COMPAT_INTERSECTED) != 0;
-}
-
 static void note_counted(const struct merge *m, const struct census *census)
 {
-    char fpr[NUM_TEXT], n[NUM_TEXT] = "";
-    bool bound = bounds_only(&m->combine), unknown = bound && isinf(census->n_high);
-    const char *about = unknown              ? "an unknown number of"
-                        : bound              ? "at most "
-                        : census->n_at_least ? "at least "
-                        : census->n_exact    ? ""
-                                             : "about ";
-    if (!unknown)
-        num_show_count(n, bound ? census->n_high : census->n);
-    say_note("'%s': current false-positive rate %s, %s%s keys, sum of counts %s%llu", m->make.out,
-             num_show_fpr(fpr, census->fpr), about, n, bound ? "at most " : "",
-             (unsigned long long)m->combine.seen.total_made);
+    char fpr[NUM_TEXT], n[KEYS_TEXT];
+    say_note("'%s': current false-positive rate %s, %s keys, sum of counts %s%llu", m->make.out,
+             num_show_fpr(fpr, census->fpr), show_made_keys(n, census, false),
+             isnan(census->n) ? "at most " : "", (unsigned long long)m->combine.seen.total_made);
 }
 
 static void report_counted(const struct merge *m)
@@ -209,10 +222,9 @@ static void report_counted(const struct merge *m)
     if (!m->make.prints)
         return;
     struct report r = {0};
-    bool bound = bounds_only(made);
-    report_made(&r, m->make.out, &made->header, census.fpr, bound ? NAN : census.n);
-    if (bound || census.n_at_least) {
-        report_number(&r, NULL, "n_low", FORM_KEYS, ESTIMATED, bound ? 0 : census.n_low);
+    report_made(&r, m->make.out, &made->header, census.fpr, census.n);
+    if (isnan(census.n) || census.n_at_least) {
+        report_number(&r, NULL, "n_low", FORM_KEYS, ESTIMATED, census.n_low);
         report_number(&r, NULL, "n_high", FORM_KEYS, ESTIMATED, census.n_high);
     }
     report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, made->seen.total_made);
@@ -279,30 +291,9 @@ static bool merge_counted(struct merge *m)
 
 /* ---- Other filters. */
 
-enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
-
 static bool is_rough_merge(const struct make *made)
 {
     return layout_caveat(made->header.layers[0].kind) != NULL;
-}
-
-static const char *show_made_keys(char text[KEYS_TEXT], const struct make *made)
-{
-    char low[NUM_TEXT], high[NUM_TEXT];
-    const struct census *c = &made->census;
-    num_show_count(low, c->n_low);
-    num_show_count(high, isnan(c->n) ? c->n_high : c->n);
-    if (!isnan(c->n))
-        snprintf(text, KEYS_TEXT, "about %s", high);
-    else if (isinf(c->n_high) && c->n_low > 0)
-        snprintf(text, KEYS_TEXT, "at least %s", low);
-    else if (isinf(c->n_high) || is_rough_merge(made))
-        snprintf(text, KEYS_TEXT, "an unknown number of");
-    else if (c->n_low > 0)
-        snprintf(text, KEYS_TEXT, "%s to %s", low, high);
-    else
-        snprintf(text, KEYS_TEXT, "at most %s", high);
-    return text;
 }
 
 static void note_made(const struct make *made)
@@ -311,8 +302,8 @@ static void note_made(const struct make *made)
     unsigned layers = made->header.n_layers;
     bool fits = layers == 1 || !kind_unites(made->header.layers[0].kind);
     say_note("'%s': current false-positive rate %s, %s keys, %u layer%s%s", made->out,
-             num_show_fpr(text, made->census.fpr), show_made_keys(n, made), layers,
-             layers == 1 ? "" : "s",
+             num_show_fpr(text, made->census.fpr),
+             show_made_keys(n, &made->census, is_rough_merge(made)), layers, layers == 1 ? "" : "s",
              fits ? "" : " (filters made with --like one for all keys become one)");
 }
 

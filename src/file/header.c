@@ -307,16 +307,13 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
 
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)
 {
-    *h = (struct header){.compat = other->compat & COMPAT_KNOWN,
-                         .incompat = other->incompat & INCOMPAT_SECRET,
-                         .epoch = 1,
-                         .state = STATE_CLEAN,
-                         .hash = other->hash,
-                         .seed = other->seed,
-                         .secret = other->secret,
-                         .prep = other->prep,
-                         .reading = other->reading};
-    stamp(h, reproducible);
+    const struct key_rule rule = {.hash = other->hash,
+                                  .seed.number = other->seed,
+                                  .mark = other->secret,
+                                  .prep = other->prep,
+                                  .reading = other->reading};
+    header_begin(h, &rule, reproducible);
+    h->compat = other->compat & COMPAT_KNOWN;
 }
 
 void header_join_keys(struct header *h, const struct header *other)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "file/header.h"
+#include "file/layers.h"
 
 bool combine_counts(const struct header *h)
 {
@@ -63,7 +64,7 @@ static bool is_doubtful(const struct combine *c)
     double q = 0;
     if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || layer_fingerprint(made) == 64)
         return false;
-    combine_census(c, &all);
+    made->kind->census(made, NULL, 1, &all);
     for (unsigned i = 1; i < c->n; i++) {
         c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &taken);
         q += taken.fpr;
@@ -76,13 +77,11 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
 {
     struct header *h = &c->header;
     struct target target = header_target(h, 0, file->fd, name, c->threads);
-    struct census census;
     if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
                                             &c->seen, err))
         return false;
     if (is_doubtful(c))
         h->compat |= COMPAT_SUBTRACTED;
-    combine_census(c, &census);
     h->counters = (struct counters){.records = c->seen.total_made, .keys_added = c->seen.made};
     h->made = c->seen.made;
     return true;
@@ -96,11 +95,7 @@ double combine_fpr(const struct combine *c)
 void combine_census(const struct combine *c, struct census *out)
 {
     const struct layer *layer = &c->header.layers[0];
-    layer->kind->census(layer, NULL, 1, out);
-    if ((c->header.compat & COMPAT_SUBTRACTED) == 0)
-        return;
-    out->n_exact = false;
-    out->n_at_least = true;
-    out->n = out->n_low;
-    out->n_high = INFINITY;
+    struct census census;
+    layer->kind->census(layer, NULL, 1, &census);
+    layers_census_whole(&c->header, &census, out);
 }

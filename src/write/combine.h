@@ -53,8 +53,7 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
 /* The FPR of the result: the chance that an absent key has the fingerprint of a present one. */
 double combine_fpr(const struct combine *c);
 
-/* The number of keys of the result. Of an intersection (COMPAT_INTERSECTED) it is an upper bound,
- * of a difference (COMPAT_SUBTRACTED) a lower one. */
+/* The number of keys of the result, as layers_census_whole says. */
 void combine_census(const struct combine *c, struct census *out);
 
 #endif
