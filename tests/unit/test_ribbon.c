@@ -426,9 +426,9 @@ TEST(lengths_of_few_keys)
         struct made m;
         if (!make(&m, random_at, n, 0.001, 1, MEMORY))
             return;
-        double expected = (double)ribbon_trial_len(n, 0.001);
+        double expected = (double)ribbon_expected_len(n, 0.001);
         double len = (double)m.header.layers[0].data_len;
-        CHECK(fabs(expected - len) <= 0.015 * len + 80);
+        CHECK(fabs(expected - len) <= fmax(0.02 * len, 128));
         close(m.fd);
     }
 }

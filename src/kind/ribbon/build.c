@@ -434,34 +434,6 @@ static void build_block(struct work *w, struct ribbon *ribbon, double p, const u
     out->part[2].len = w->body_len;
 }
 
-/* With few keys, each key affects the length. Up to TRIAL_KEYS, the length is the average of TRIALS
- * sets of random keys. */
-enum { TRIAL_KEYS = 4000, TRIALS = 5 };
-
-static uint64_t trial(struct work *w, double p, uint64_t *hash, uint64_t n, uint64_t number)
-{
-    struct ribbon ribbon;
-    struct block block;
-    ribbon_design(n, p, &ribbon);
-    for (uint64_t i = 0; i < n; i++)
-        hash[i] = ribbon_mix(number * TRIAL_KEYS + i + 1);
-    sort_hashes(hash, w->tmp, (size_t)n, 64);
-    build_block(w, &ribbon, p, hash, (size_t)n, &block);
-    return ribbon_block_len(&ribbon, &block.entry) + RIBBON_ENTRY;
-}
-
-uint64_t ribbon_trial_len(uint64_t n, double p)
-{
-    uint64_t hash[TRIAL_KEYS], sum = 0;
-    struct work *w = n <= TRIAL_KEYS ? ribbon_work_new() : NULL;
-    if (w == NULL)
-        return ribbon_expected_len(n, p);
-    for (uint64_t i = 0; i < TRIALS; i++)
-        sum += trial(w, p, hash, n, i);
-    ribbon_work_free(w);
-    return sum / TRIALS;
-}
-
 /* A layer under construction. Blocks are built in parallel and stored in order. */
 struct build {
     const struct target *target;

@@ -233,7 +233,7 @@ static bool size(uint64_t n, double p, struct layer *out)
     struct ribbon ribbon;
     ribbon_design(n, p, &ribbon);
     ribbon_to(&ribbon, out);
-    out->data_len = ribbon_trial_len(n, p);
+    out->data_len = ribbon_expected_len(n, p);
     return true;
 }
 

@@ -155,10 +155,6 @@ bool ribbon_build(const struct target *target, struct keyset *keys, struct censu
 /* Bytes of memory that a thread needs, without the keyset's parts of RIBBON_LARGEST hashes. */
 uint64_t ribbon_build_memory(void);
 
-/* Expected bytes of data for n keys at FPR p. For few keys, the average over trial blocks of random
- * keys; otherwise ribbon_expected_len(). */
-uint64_t ribbon_trial_len(uint64_t n, double p);
-
 /* Makes the target layer from a layer with the same keys and more columns. The target's geometry
  * gives the wanted columns. Like ribbon_build, places the blocks and sets the length. Sets *fpr to
  * the FPR of the layer. */
