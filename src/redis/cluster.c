@@ -156,9 +156,9 @@ static bool take_map(struct cluster *cl, const struct node *teller, const struct
     return true;
 }
 
-/* Asks one connected node for the map. False: the connection failed. *is_map: the answer was a map,
- * which is now in use. */
-static bool ask_map(struct cluster *cl, struct node *node, bool *is_map, struct err *err)
+/* Asks one connected node for the map. False: the connection failed. If the answer is a map, it is
+ * in use then. */
+static bool ask_map(struct cluster *cl, struct node *node, struct err *err)
 {
     struct requests rq = {0};
     struct replies rs = {0};
@@ -166,7 +166,8 @@ static bool ask_map(struct cluster *cl, struct node *node, bool *is_map, struct 
     requests_begin(&rq, 2, "CLUSTER");
     requests_word(&rq, "SLOTS");
     bool ok = conn_exchange(node->conn, &rq, &rs, &map, err);
-    *is_map = ok && take_map(cl, node, map);
+    if (ok && take_map(cl, node, map))
+        cl->is_map_old = false;
     requests_free(&rq);
     reply_free(&rs);
     if (!ok)
@@ -182,13 +183,11 @@ static void refresh_map(struct cluster *cl, uint64_t until)
         struct node *node = &cl->nodes[at];
         at = at + 1 < n ? at + 1 : 0;
         struct err err; /* dropped: the error that made the map old is the one to report */
-        bool is_map;
         if ((i < n && node->conn == NULL) || !connect_node(cl, node, &err) ||
-            !ask_map(cl, node, &is_map, &err) || !is_map)
+            !ask_map(cl, node, &err) || cl->is_map_old)
             continue;
         /* If this map is of no use, the next refresh asks the next node first. */
         cl->source = at;
-        cl->is_map_old = false;
         return;
     }
 }
@@ -522,7 +521,6 @@ struct cluster *cluster_open(const struct uri *address, const struct cluster_opt
                              struct err *err)
 {
     struct cluster *cl = calloc(1, sizeof *cl); /* most of it is never touched */
-    bool is_map;
     if (cl == NULL) {
         fail_errno(err, "cannot connect to a server");
         return NULL;
@@ -533,7 +531,7 @@ struct cluster *cluster_open(const struct uri *address, const struct cluster_opt
     cl->n_nodes = 1;
     cl->nodes[0].address = (struct conn_address){address->host, address->port, address->socket};
     memset(cl->owners, UCHAR_MAX, sizeof cl->owners);
-    if (connect_node(cl, &cl->nodes[0], err) && ask_map(cl, &cl->nodes[0], &is_map, err))
+    if (connect_node(cl, &cl->nodes[0], err) && ask_map(cl, &cl->nodes[0], err))
         return cl;
     cluster_close(cl);
     return NULL;

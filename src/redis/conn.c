@@ -363,10 +363,8 @@ void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
 bool conn_exchange(struct conn *c, const struct requests *requests, struct replies *replies,
                    struct reply **out, struct err *err)
 {
-    if (requests->no_memory) {
-        fail(err, "cannot use '%s': %s", c->name, strerror(ENOMEM));
-        return false;
-    }
+    if (requests->no_memory)
+        return fail(err, "cannot use '%s': %s", c->name, strerror(ENOMEM));
     conn_queue(c, requests->data, requests->len, requests->n, replies);
     for (size_t i = 0; i < requests->n;) {
         struct pollfd room;
@@ -378,8 +376,7 @@ bool conn_exchange(struct conn *c, const struct requests *requests, struct repli
             conn_wait(&c, 1, &room);
             break;
         case CONN_FAILED:
-            fail(err, "%s", c->trouble);
-            return false;
+            return fail(err, "%s", c->trouble);
         }
     }
     return true;

@@ -103,9 +103,8 @@ static bool prepare_bitmaps(struct redis *r, const struct store_plan *plan, enum
                             struct err *err)
 {
     struct creation *c = &r->creation;
-    if (!redis_is_bitmap(r, err) || !look(r, there, err))
-        return false;
-    if (*there == STORE_IN_PART && !redis_configure(r, &r->spec, err))
+    if (!redis_is_bitmap(r, err) || !look(r, there, err) ||
+        (*there == STORE_IN_PART && !redis_configure(r, &r->spec, err)))
         return false;
     c->by_n = !design_fixes_size(&r->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
@@ -169,17 +168,18 @@ static void fill_temporary(struct temporary *t)
 static bool make_key(struct redis *r, const struct redis_key *key, struct err *err)
 {
     struct temporary t = {0};
-    if (!temporary_name(&t, r, key, err))
-        return false;
-    requests_block(&r->rq);
-    requests_begin(&r->rq, 1, "MULTI");
-    fill_temporary(&t);
-    redis_command(r, &t.key, 3, "RENAMENX");
-    requests_key(&r->rq, key->name, key->len);
-    redis_command(r, &t.key, 2, "UNLINK");
-    redis_multi_end(r);
+    bool named = temporary_name(&t, r, key, err);
+    if (named) {
+        requests_block(&r->rq);
+        requests_begin(&r->rq, 1, "MULTI");
+        fill_temporary(&t);
+        redis_command(r, &t.key, 3, "RENAMENX");
+        requests_key(&r->rq, key->name, key->len);
+        redis_command(r, &t.key, 2, "UNLINK");
+        redis_multi_end(r);
+    }
     temporary_free(&t);
-    return true;
+    return named;
 }
 
 /* Takes the reply to request i, which make_key has appended. */

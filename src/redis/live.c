@@ -2,6 +2,7 @@
 #include "redis/place.h"
 
 #include <string.h>
+#include <zlib.h>
 
 #include "base/bits.h"
 #include "write/writer.h"
@@ -9,6 +10,17 @@
 /* The bits on the server are counted again when this process has set this part of all bits since
  * the last count. */
 static const double COUNT_STEP = 1.0 / 64;
+
+/* Finds positions and shards of keys [0, n), a batch at most: sets r->positions and r->shard_of. */
+static void place_keys(struct redis *r, struct hashes keys, size_t n)
+{
+    const struct layer *layer = redis_layer(r);
+    layer->kind->layout->positions(layer, keys, n, r->positions);
+    for (size_t i = 0; i < n && r->n_shards > 1; i++) {
+        uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
+        r->shard_of[i] = (uint16_t)(crc % r->n_shards);
+    }
+}
 
 enum bits { GET, SET };
 
@@ -51,7 +63,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t n, 
                       struct err *err)
 {
     requests_clear(&r->rq);
-    redis_place_keys(r, hashes_from(keys, at), n);
+    place_keys(r, hashes_from(keys, at), n);
     for (size_t i = 0; i < n; i++)
         send_bits(r, &r->shard[r->shard_of[i]], r->positions + i * r->k, GET);
     redis_ask_lengths(r);
@@ -133,7 +145,7 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
     return true;
 }
 
-/* Adds keys [*done, end), for which redis_place_keys was called. Each key is one command, so it is
+/* Adds keys [*done, end), for which place_keys was called. Each key is one command, so it is
  * added atomically. The witnesses are read last: if one is missing, none of the keys counts as
  * added, since those that were known before may be new. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
@@ -256,7 +268,7 @@ enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, s
     size_t wanted = n - *done < r->batch ? n - *done : r->batch, some = wanted;
     if (is_stale(r) && !redis_count(r, err))
         return ADD_FAILED;
-    redis_place_keys(r, hashes_from(keys, *done), wanted);
+    place_keys(r, hashes_from(keys, *done), wanted);
     if (r->options.max_fpr > 0) {
         some = fitting(r, wanted);
         if (some < wanted && !redis_count(r, err))

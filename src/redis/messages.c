@@ -244,16 +244,11 @@ const char *reply_reason(const struct reply *r, char *buf)
         {"CROSSSLOT", "the keys belong to different slots of the cluster"},
         {"DENIED", "the server is in protected mode and takes local connections only"},
     };
-    if (r->type != REPLY_ERROR) {
-        snprintf(buf, REPLY_REASON, "the server's answer is of an unexpected type");
-        return buf;
-    }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (reply_is_error(r, known[i].code)) {
-            snprintf(buf, REPLY_REASON, "%s", known[i].reason);
-            return buf;
-        }
-    }
+    if (r->type != REPLY_ERROR)
+        return "the server's answer is of an unexpected type";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (reply_is_error(r, known[i].code))
+            return known[i].reason;
     snprintf(buf, REPLY_REASON, "the server says '%.300s'", r->text);
     return buf;
 }

@@ -107,7 +107,7 @@ bool reply_is_error(const struct reply *r, const char *code);
 enum { REPLY_REASON = 400 };
 
 /* Says in plain words why the server refused, to follow a colon in a message. Quotes errors that it
- * does not know. Writes at most REPLY_REASON bytes to buf and returns buf. */
+ * does not know: writes these to buf, which has room for REPLY_REASON bytes. */
 const char *reply_reason(const struct reply *r, char *buf);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "base/sig.h"
 #include "redis/password.h"
@@ -160,16 +159,6 @@ static bool name_shards(struct redis *r, struct err *err)
             key->len += (size_t)snprintf(key->name + key->len, SHARD_SUFFIX, ":{%u}", i);
     }
     return true;
-}
-
-void redis_place_keys(struct redis *r, struct hashes keys, size_t n)
-{
-    const struct layer *layer = redis_layer(r);
-    layer->kind->layout->positions(layer, keys, n, r->positions);
-    for (size_t i = 0; i < n && r->n_shards > 1; i++) {
-        uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
-        r->shard_of[i] = (uint16_t)(crc % r->n_shards);
-    }
 }
 
 /* ---- All bits. */
@@ -346,8 +335,7 @@ bool redis_configure(struct redis *r, struct layout_spec *spec, struct err *err)
             return false;
         if (!first && any != r->configured)
             return redis_unfit(r, err,
-                               "some of its shards have a configuration, and some have "
-                               "none");
+                               "some of its shards have a configuration, and some have none");
         r->configured = any;
         if (any && !redis->configure(&last, value, spec, &why))
             return redis_unfit(r, err,

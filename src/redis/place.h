@@ -186,9 +186,6 @@ void redis_count_new(struct redis *r, uint64_t n_new, double fpr);
  * key is equally likely to belong to any of them. */
 double redis_fpr(const struct redis *r);
 
-/* Finds positions and shards of keys [0, n), a batch at most: sets r->positions and r->shard_of. */
-void redis_place_keys(struct redis *r, struct hashes keys, size_t n);
-
 /* ---- The Redis hash beside a bitmap, in which some libraries store the configuration of the
  * filter (layout_redis.fields). */
 

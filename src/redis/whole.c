@@ -142,7 +142,7 @@ static bool expire_config(struct push *p, uint64_t life, struct err *err)
 }
 
 /* May the filter be written, to what is there? */
-static bool check(struct push *p, struct err *err)
+static bool may_push(struct push *p, struct err *err)
 {
     if (p->r->uri.shards > 1)
         return redis_unfit(p->r, err,
@@ -169,7 +169,7 @@ static bool push(struct push *p, struct err *err)
     uint64_t life;
     const struct redis_key *key = &p->r->shard->bits;
     bool has_config = p->layout->redis != NULL && p->layout->redis->fields != NULL;
-    if (!check(p, err) || !temporary_name(&p->temporary, p->r, key, err))
+    if (!may_push(p, err) || !temporary_name(&p->temporary, p->r, key, err))
         return false;
     /* The configuration goes first: without a bitmap it is an empty filter, but a bitmap without a
      * configuration is not a filter. */
