@@ -20,11 +20,9 @@ bool fail_errno(struct err *err, const char *fmt, ...)
     int saved = errno;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(err->text, sizeof err->text, fmt, ap);
+    vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof err->text)
-        snprintf(err->text + n, sizeof err->text - (size_t)n, ": %s", strerror(saved));
-    return false;
+    return fail_more(err, ": %s", strerror(saved));
 }
 
 bool fail_more(struct err *err, const char *fmt, ...)

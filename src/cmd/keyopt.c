@@ -269,14 +269,13 @@ struct input_spec keyopt_input(const struct keyopt *keyopt)
                                .gzip = !keyopt->no_gzip,
                                .secret = keyopt->rule.secret,
                                .header = keyopt->header,
-                               .hint_k = true,
                                .prints = keyopt->prints};
 }
 
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
 {
     const char *first = keyopt->n_files > 0 ? keyopt->files[0] : "-";
-    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 || input_fail_open(first, true, err);
+    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 || input_fail_open(first, err);
 }
 
 void keyopt_wipe(struct keyopt *keyopt)

@@ -276,11 +276,11 @@ static void leave_file(struct input *in, struct file *f)
     file_release(in, f);
 }
 
-bool input_fail_open(const char *name, bool hint_k, struct err *err)
+bool input_fail_open(const char *name, struct err *err)
 {
     bool is_key = errno == ENOENT && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
     fail_errno(err, "cannot open '%s'", name);
-    return hint_k && is_key ? fail_more(err, " (-k gives a key)") : false;
+    return is_key ? fail_more(err, " (-k gives a key)") : false;
 }
 
 static struct file *file_open(struct input *in, size_t index, struct err *err)
@@ -292,7 +292,7 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
          * another thread takes would go unnoticed. */
         fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0) {
-            input_fail_open(name, in->spec.hint_k, err);
+            input_fail_open(name, err);
             return NULL;
         }
     }
@@ -515,54 +515,55 @@ static uint64_t total_len(const struct input_spec *spec)
 
 /* Where part i begins in `total` bytes, and its length. Each part begins at a pseudo-random place
  * in one of equal ranges: parts at equal distances would miss the repeats of a periodic file. */
-static uint64_t part_at(const struct input_looks *how, uint64_t total, uint64_t i, size_t *len)
+static uint64_t part_at(uint64_t total, uint64_t i, size_t *len)
 {
-    uint64_t begin = total / how->parts * i, random = (i + 1) * 0x9e3779b97f4a7c15;
-    uint64_t range = i + 1 < how->parts ? total / how->parts : total - begin;
+    uint64_t begin = total / INPUT_PARTS * i, random = (i + 1) * 0x9e3779b97f4a7c15;
+    uint64_t range = i + 1 < INPUT_PARTS ? total / INPUT_PARTS : total - begin;
     random = (random ^ random >> 32) * 0xd6e8feb86659fd93;
-    *len = range < how->part_len ? (size_t)range : how->part_len;
+    *len = range < INPUT_PART ? (size_t)range : INPUT_PART;
     return begin + mul_high(random, range - *len + 1);
 }
 
 /* Samples the parts that begin in a file, which begins at byte *base of the whole input; advances
  * *base. False: the file cannot be sampled. */
-static bool look_at_parts(const struct input_spec *spec, const struct input_looks *how,
-                          uint64_t total, size_t file, uint64_t *base)
+static bool look_at_parts(const struct input_spec *spec, size_t file, uint64_t total,
+                          uint64_t *base, void (*each)(void *ctx, const char *part, size_t len),
+                          void *ctx)
 {
     struct stat st;
     bool owned = !is_stdin(spec, file), looked = false;
     int fd = owned ? open(spec->files[file], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
                    : STDIN_FILENO;
-    char *part = malloc(how->part_len);
+    char *part = malloc(INPUT_PART);
     off_t start = fd >= 0 ? lseek(fd, 0, SEEK_CUR) : -1;
     if (part != NULL && start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         start < st.st_size) {
         uint64_t len = (uint64_t)(st.st_size - start);
         looked = !(spec->gzip && regular_needs_stream(fd, start, spec->terminator));
-        for (uint64_t i = 0; looked && i < how->parts; i++) {
+        for (uint64_t i = 0; looked && i < INPUT_PARTS; i++) {
             size_t part_len, got = 0;
-            uint64_t at = part_at(how, total, i, &part_len);
+            uint64_t at = part_at(total, i, &part_len);
             if (at < *base || at - *base >= len)
                 continue;
             disk_read(fd, part, part_len, (uint64_t)start + (at - *base), &got);
-            how->each(how->ctx, part, got);
+            each(ctx, part, got);
         }
         *base += len;
     }
     if (part != NULL && spec->secret)
-        port_wipe(part, how->part_len);
+        port_wipe(part, INPUT_PART);
     free(part);
     if (owned && fd >= 0)
         close(fd);
     return looked;
 }
 
-uint64_t input_look(const struct input_spec *spec, const struct input_looks *how)
+uint64_t input_look(const struct input_spec *spec, input_looker *each, void *ctx)
 {
     uint64_t total = total_len(spec), base = 0;
     bool looked = false;
     for (size_t i = 0; total > 0 && i < count_files(spec); i++)
-        looked |= look_at_parts(spec, how, total, i, &base);
+        looked |= look_at_parts(spec, i, total, &base, each, ctx);
     return looked ? total : 0;
 }
 

@@ -44,7 +44,6 @@ struct input_spec {
                            regular files are tested for `gzip` */
     size_t chunk_len;   /* 0: INPUT_CHUNK */
     uint64_t header;    /* records of a file's header */
-    bool hint_k;        /* messages may suggest -k: see input_fail_open */
     bool secret;        /* bytes read are overwritten after use */
     bool prints;        /* refuse the file that standard output goes to */
     dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
@@ -56,9 +55,9 @@ struct input_spec {
  * are no faster. */
 enum { INPUT_CHUNK = 512 << 10 };
 
-/* Sets *err, from errno: the key file cannot be opened. With `hint_k`, also suggests -k if there is
- * no such file and the name may be a key: it has no '/', or is a URL. Returns false. */
-bool input_fail_open(const char *name, bool hint_k, struct err *err);
+/* Sets *err, from errno: the key file cannot be opened. Also suggests -k if there is no such file
+ * and the name may be a key: it has no '/', or is a URL. Returns false. */
+bool input_fail_open(const char *name, struct err *err);
 
 enum input_got {
     INPUT_CHUNK_READ,
@@ -86,17 +85,12 @@ void input_resume(struct input *in, int64_t offset);
 const char *input_name(const struct input *in, size_t file);
 const char *input_name_of(const struct input_spec *spec, size_t file);
 
-/* Samples parts of an input that has not been read. */
-struct input_looks {
-    unsigned parts;  /* number of parts, spread over the files; they do not overlap */
-    size_t part_len; /* at most */
-    void (*each)(void *ctx, const char *part, size_t len); /* parts need not be whole records */
-    void *ctx;
-};
-
-/* Samples the files that are not compressed. Returns the bytes in all files; 0 if one of them is
- * not a regular file, or none could be sampled. */
-uint64_t input_look(const struct input_spec *spec, const struct input_looks *how);
+/* Samples INPUT_PARTS parts of an input that has not been read, spread over the files that are not
+ * compressed. They do not overlap, and need not be whole records. Returns the bytes in all files; 0
+ * if one of them is not a regular file, or none could be sampled. */
+enum { INPUT_PARTS = 64, INPUT_PART = 16 << 10 /* bytes, at most */ };
+typedef void input_looker(void *ctx, const char *part, size_t len);
+uint64_t input_look(const struct input_spec *spec, input_looker *each, void *ctx);
 
 /* For progress: the bytes read from the files so far (compressed files as stored), and the total;
  * total is 0 if unknown. */

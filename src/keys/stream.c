@@ -130,6 +130,16 @@ static bool is_no_list(struct stream *s, const struct source *src, const char *p
     return true;
 }
 
+/* The chunk is the first `end` of `len` bytes; `more`: others may follow. */
+static void give_chunk(struct stream *s, const struct source *src, struct chunk *chunk, size_t len,
+                       size_t end, bool more)
+{
+    bool is_list = !is_no_list(s, src, chunk->buffer, len);
+    chunk->more_ready = is_list && more && (!src->prompt || record_ready(s, src));
+    chunk_set(chunk, 0, is_list ? end : 0);
+    wipe_taken(s);
+}
+
 bool stream_header(struct stream *s, const struct source *src, uint64_t records,
                    struct chunk *chunk, struct err *err)
 {
@@ -157,13 +167,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     }
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    if (is_no_list(s, src, chunk->buffer, len)) {
-        more = false;
-        end = 0;
-    }
-    chunk->more_ready = more && (!src->prompt || record_ready(s, src));
-    chunk_set(chunk, 0, end);
-    wipe_taken(s);
+    give_chunk(s, src, chunk, len, end, more);
     return true;
 }
 
@@ -203,14 +207,8 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         if (!put_back(s, chunk->buffer + end, len - end))
             return source_fail_memory(src, err);
     }
-    if (is_no_list(s, src, chunk->buffer, len)) {
-        more = false;
-        end = 0;
-    }
-    s->pos += end;
-    chunk->more_ready = more && (!src->prompt || record_ready(s, src));
-    chunk_set(chunk, 0, end);
-    wipe_taken(s);
+    give_chunk(s, src, chunk, len, end, more);
+    s->pos += chunk->len;
     return true;
 }
 

@@ -8,13 +8,13 @@
 #include "base/bytes.h"
 #include "keys/sort.h"
 
-/* PARTS * PART bytes of URLs are 16 000 records. If 1e7 records are drawn from 1e6 keys, 128 of
- * these 16 000 are repeats. */
-enum { PARTS = 64, PART = 16 << 10, PART_KEYS = 1 << 9, LEAST = 1000 };
+/* INPUT_PARTS * INPUT_PART bytes of URLs are 16 000 records. If 1e7 records are drawn from 1e6
+ * keys, 128 of these 16 000 are repeats. */
+enum { PART_KEYS = 1 << 9, LEAST = 1000 };
 
 struct keys {
     struct batch *batch;
-    uint64_t hash[PARTS * PART_KEYS], tmp[PARTS * PART_KEYS];
+    uint64_t hash[INPUT_PARTS * PART_KEYS], tmp[INPUT_PARTS * PART_KEYS];
     size_t n;
     unsigned parts; /* that have keys */
     uint64_t bytes, records;
@@ -60,11 +60,10 @@ uint64_t survey(const struct input_spec *spec, const struct key_rule *rule, uint
     k->n = k->parts = 0;
     k->bytes = k->records = 0;
     k->batch = batch_new(rule);
-    const struct input_looks how = {.parts = PARTS, .part_len = PART, .each = take, .ctx = k};
-    uint64_t total = k->batch != NULL ? input_look(spec, &how) : 0;
+    uint64_t total = k->batch != NULL ? input_look(spec, take, k) : 0;
     if (k->bytes > 0)
         n = (uint64_t)((double)total / (double)k->bytes * (double)k->records) + 1;
-    if (k->n >= LEAST && k->parts >= PARTS / 2) {
+    if (k->n >= LEAST && k->parts >= INPUT_PARTS / 2) {
         size_t n_distinct = distinct(k->hash, k->tmp, k->n, 64);
         *n_keys = (uint64_t)ceil(distinct_keys((double)n, k->n, n_distinct));
     }

@@ -708,7 +708,8 @@ TEST(failures_stand_in_line)
             struct seen s = read_input(&spec, thread_counts[k]);
             CHECK(s.n == 5);
             CHECK(same(s.piece[0].text, "a1\na2", 5) && s.piece[0].file == 0);
-            CHECK_STR(s.piece[1].why, "cannot open 'missing': No such file or directory");
+            CHECK_STR(s.piece[1].why,
+                      "cannot open 'missing': No such file or directory (-k gives a key)");
             CHECK_STR(s.piece[2].why, "cannot read '.': Is a directory");
             CHECK(same(s.piece[3].text, "b1\n", 3) && s.piece[3].file == 3);
             CHECK_STR(s.piece[4].why, "'filter' is the filter itself");

@@ -244,10 +244,10 @@ TEST(failures_come_in_their_place)
         struct seen s = {.threads = threads};
         CHECK(run(&s, files, 6, false));
         CHECK(s.len == len && memcmp(s.text, all, len) == 0);
-        CHECK_STR(s.failed, "cannot open 'gone': No such file or directory\n"
-                            "cannot open 'also gone': No such file or directory\n"
+        CHECK_STR(s.failed, "cannot open 'gone': No such file or directory (-k gives a key)\n"
+                            "cannot open 'also gone': No such file or directory (-k gives a key)\n"
                             "cannot read '.': Is a directory\n"
-                            "cannot open 'gone': No such file or directory\n");
+                            "cannot open 'gone': No such file or directory (-k gives a key)\n");
         size_t ones = strspn(s.order + 1, "1"), twos = strspn(s.order + 1 + ones + 2, "4");
         CHECK(ones > 1 && twos > 1 && s.n_order == ones + twos + 4);
         CHECK(s.order[0] == 'a' && s.order[1 + ones] == 'c' && s.order[2 + ones] == 'd' &&
