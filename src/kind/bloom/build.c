@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Builds Bloom layers from keysets. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "port/port.h"
-#include "base/bytes.h"
 #include "keys/keyset.h"
 #include "kind/bloom/bloom.h"
 #include "kind/bloom/probe.h"
@@ -22,16 +22,18 @@ struct region {
     struct bloom_census census;
 } __attribute__((aligned(64)));
 
-enum { EDGES = 2 * KEYSET_PARTITIONS };
+enum { EDGES = 2 * KEYSET_PARTITIONS, PAGE_WORDS = BLOOM_PAGE / sizeof(uint64_t) };
 
 struct build {
     const struct target *target;
     struct bloom bloom;
     uint64_t region_len;    /* in bytes */
     struct region *regions; /* one for each worker */
-    /* Of each partition the first page and the last, if they have bits: others may share them. */
-    uint8_t *edges;
-    bool has_bits[EDGES];
+    /* Of each partition the first page and the last, which others may share: edge i is in page
+     * shared[i] of edges. */
+    uint64_t *edges;
+    unsigned shared[EDGES];
+    pthread_mutex_t lock; /* of edges */
 };
 
 /* Zeroed memory, allocated only where touched. */
@@ -56,11 +58,19 @@ static uint64_t edge_page(const struct build *b, unsigned i)
     return bloom_page(&b->bloom, i % 2 == 0 ? least : least | UINT64_MAX >> KEYSET_BITS);
 }
 
+static uint64_t *edge_bits(const struct build *b, unsigned i)
+{
+    return b->edges + (size_t)b->shared[i] * PAGE_WORDS;
+}
+
 static void put_aside(struct build *b, unsigned i, const uint8_t *bits)
 {
-    b->has_bits[i] = !bytes_zero(bits, BLOOM_PAGE);
-    if (b->has_bits[i])
-        memcpy(b->edges + (size_t)i * BLOOM_PAGE, bits, BLOOM_PAGE);
+    const uint64_t *from = (const void *)bits;
+    uint64_t *edge = edge_bits(b, i);
+    pthread_mutex_lock(&b->lock);
+    for (size_t w = 0; w < PAGE_WORDS; w++)
+        edge[w] |= from[w];
+    pthread_mutex_unlock(&b->lock);
 }
 
 /* Finishes the pages of a partition but for its edges, which are put aside. */
@@ -78,20 +88,12 @@ static bool release_pages(struct build *b, struct region *region, unsigned parti
     return true;
 }
 
-/* Joins edges that are one page, and finishes them. */
 static bool finish_edges(struct build *b, struct bloom_census *census, struct err *err)
 {
-    _Alignas(BLOOM_LINE) uint8_t bits[BLOOM_PAGE] = {0};
-    for (unsigned i = 0; i < EDGES; i++) {
-        uint64_t page = edge_page(b, i);
-        for (size_t byte = 0; b->has_bits[i] && byte < BLOOM_PAGE; byte++)
-            bits[byte] |= b->edges[(size_t)i * BLOOM_PAGE + byte];
-        if (i + 1 < EDGES && edge_page(b, i + 1) == page)
-            continue;
-        if (!finish_pages(b, bits, page, 1, census, err))
+    for (unsigned i = 0; i < EDGES; i++)
+        if ((i + 1 == EDGES || b->shared[i + 1] != b->shared[i]) &&
+            !finish_pages(b, (const uint8_t *)edge_bits(b, i), edge_page(b, i), 1, census, err))
             return false;
-        memset(bits, 0, sizeof bits);
-    }
     return true;
 }
 
@@ -111,7 +113,9 @@ static bool visit(void *ctx, unsigned worker, unsigned partition, const uint64_t
 
 static bool build_regions(struct build *b, struct keyset *keys, struct err *err)
 {
-    bool ok = (b->edges = malloc(EDGES * BLOOM_PAGE)) != NULL;
+    bool ok = (b->edges = calloc(EDGES, BLOOM_PAGE)) != NULL;
+    for (unsigned i = 1; i < EDGES; i++)
+        b->shared[i] = b->shared[i - 1] + (edge_page(b, i) != edge_page(b, i - 1));
     for (unsigned w = 0; ok && w < b->target->threads; w++)
         ok = (b->regions[w].buf = map_zeroes(b->region_len)) != NULL;
     if (!ok)
@@ -134,7 +138,8 @@ static void end(struct build *b, struct bloom_census *census)
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
                  struct err *err)
 {
-    struct build b = {.target = target, .bloom = bloom_of(target->layer)};
+    struct build b = {
+        .target = target, .bloom = bloom_of(target->layer), .lock = PTHREAD_MUTEX_INITIALIZER};
     struct bloom_census sum = {0};
     /* A partition may begin and end within a page. */
     b.region_len = (b.bloom.pages / KEYSET_PARTITIONS + 2) * BLOOM_PAGE;
