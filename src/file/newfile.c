@@ -180,19 +180,6 @@ void newfile_let_go(struct newfile *nf)
 
 /* Temporary names. */
 
-static bool temp_name(const char *path, char *out, struct err *err)
-{
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345"; /* 32 */
-    uint8_t noise[TEMP_RANDOM];
-    char tail[TEMP_RANDOM + 1] = {0};
-    if (!port_random(noise, sizeof noise))
-        return fail_errno(err, "cannot get random numbers from the system");
-    for (int i = 0; i < TEMP_RANDOM; i++)
-        tail[i] = letters[noise[i] % 32];
-    snprintf(out, NAME_MAX + 1, ".%.*s.%s%s", TEMP_NAME, base_of(path), tail, temp_suffix);
-    return true;
-}
-
 static bool is_temp_of(const char *name, const char *path)
 {
     const char *base = base_of(path);
@@ -240,10 +227,17 @@ static void forget_temp(struct newfile *nf)
  * can leave the file behind. */
 static bool new_temp(struct newfile *nf, struct err *err)
 {
-    if (nf->temp == NULL && (nf->temp = malloc(NAME_MAX + 1)) == NULL)
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz012345"; /* 32 */
+    uint8_t noise[TEMP_RANDOM];
+    char tail[TEMP_RANDOM + 1] = {0};
+    forget_temp(nf);
+    if (!port_random(noise, sizeof noise))
+        return fail_errno(err, "cannot get random numbers from the system");
+    if ((nf->temp = malloc(NAME_MAX + 1)) == NULL)
         return fail(err, "out of memory");
-    if (!temp_name(nf->path, nf->temp, err))
-        return false;
+    for (int i = 0; i < TEMP_RANDOM; i++)
+        tail[i] = letters[noise[i] % 32];
+    snprintf(nf->temp, NAME_MAX + 1, ".%.*s.%s%s", TEMP_NAME, base_of(nf->path), tail, temp_suffix);
     sig_remove(nf->dir_fd, nf->temp);
     return true;
 }

@@ -438,6 +438,17 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(seen query -c big.seen keys)" = 20000 ]
 }
 
+@test "shrink: half of the size is too small for a few keys more than it has room for" {
+    seq 40000 | seen create --fixed --foldable -n 100k f.seen
+    seen shrink -o half.seen f.seen
+    [ "$(size half.seen)" -lt $(($(size f.seen) * 6 / 10)) ]
+    room=$(number n_design half.seen)
+    # Its FPR would be 1 % too high.
+    seq $((room + room / 500)) | seen create --fixed --foldable -n 100k more.seen
+    seen shrink -o same.seen more.seen
+    [ "$(size same.seen)" = "$(size more.seen)" ]
+}
+
 @test "shrink: the last layer of a filter that grew, which goes on growing" {
     seen create --grow -n 1048576 -p 1e-4 --empty f.seen
     seq 1410000 | seen add f.seen
