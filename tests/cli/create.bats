@@ -344,14 +344,14 @@ sys.exit(status != 0)' "$@"
     seq 12000000 >keys
     for threads in 1 ${FULL:+4} 16; do
         # shellcheck disable=SC2002 # a file would be mapped
-        run -0 peak seen create --force --memory 64M -j $threads f < <(cat keys)
+        run -0 peak seen create --force --memory 64M -j "$threads" f < <(cat keys)
         [ "$output" -le $((64 * 1024 + programs)) ]
     done
     head -n 5000000 keys >some
     for threads in 16 ${FULL:+24 32} 256; do
-        run -0 peak seen create --fixed --force -n 5000000 -j $threads f < <(cat some)
+        run -0 peak seen create --fixed --force -n 5000000 -j "$threads" f < <(cat some)
         [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
-        run -0 peak seen create --fixed --force -n 12000000 -j $threads f keys
+        run -0 peak seen create --fixed --force -n 12000000 -j "$threads" f keys
         [ "$output" -le $(($(size f) / 1024 + 64 * 1024 + programs)) ]
     done
 }

@@ -42,8 +42,9 @@ endless() { while cat "$1"; do :; done 2>/dev/null 3>&-; }
     : >acknowledged
     quiet seen create --empty -n 2000000 -p 1e-3 f
     dirty=0
-    turns=${FULL:+30}
-    for turn in $(seq "${turns:=12}"); do
+    turns=12
+    [ -z "${FULL-}" ] || turns=30
+    for turn in $(seq $turns); do
         # The next writer tells of those who were killed, and ends their session.
         seq -f "a%.0f" $((turn * 300)) $((turn * 300 + 299)) >some
         seen add f some 2>/dev/null
