@@ -322,7 +322,8 @@ static int run(int argc, char **argv)
     const struct command *command = find_command(word);
     if (command == NULL)
         return unknown_command(word);
-    return command->run(argc - 1, argv + 1);
+    struct opt_parser p = {.command = command, .argc = argc - 1, .argv = argv + 1};
+    return command->run(&p);
 }
 
 /* A writer may have been stopped in its turn. */

@@ -87,13 +87,12 @@ static int change_set(struct add *a)
     return EXIT_ERROR;
 }
 
-static int run_add(struct add *a, int argc, char **argv)
+static int run_add(struct add *a, struct opt_parser *p)
 {
     struct adding *adding = &a->adding;
     struct err err;
-    int status;
-    if (!adding_parse(adding, &cmd_add, argc, argv, a, &status))
-        return status;
+    if (!adding_parse(adding, p, a))
+        return p->status;
     bool ok = adding_open(adding, &err);
     if (!ok && is_counted_set(adding->path, &err))
         return change_set(a);
@@ -110,11 +109,11 @@ static int run_add(struct add *a, int argc, char **argv)
     return adding_end(adding);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct add a = {.adding = ADDING_DEFAULT, .changing = CHANGING_DEFAULT};
     a.adding.feed.title = "adding";
-    int status = run_add(&a, argc, argv);
+    int status = run_add(&a, p);
     adding_close(&a.adding);
     return status;
 }

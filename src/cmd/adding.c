@@ -56,35 +56,29 @@ uint64_t adding_first(const struct keyopt *keyopt, bool alone)
     return alone && n_keys > CHAIN_FIRST ? chain_first(n_keys) : 0;
 }
 
-/* Can there be a filter of this design? Returns the exit status after a message, or 0. */
-static int check_design(const struct adding *a)
+/* Can there be a filter of this design? */
+static bool check_options(const struct adding *a)
 {
     const struct design *d = &a->design;
     if (!a->create && a->path != NULL && (d->n != 0 || d->p != 0))
-        return opt_misuse(a->keyopt.command,
+        return opt_refuse(a->keyopt.command,
                           "--capacity and --fpr are for a new filter: they need --create");
     if (d->n == 0 && d->generations > 0)
-        return opt_misuse(a->keyopt.command,
+        return opt_refuse(a->keyopt.command,
                           "--generations needs --capacity, the keys of all generations together");
-    if (d->n == 0 && a->fixed)
-        return opt_misuse(a->keyopt.command, "--fixed needs --capacity");
-    return 0;
+    return d->n != 0 || !a->fixed || opt_refuse(a->keyopt.command, "--fixed needs --capacity");
 }
 
-bool adding_parse(struct adding *a, const struct command *command, int argc, char **argv,
-                  void *into, int *status)
+bool adding_parse(struct adding *a, struct opt_parser *p, void *into)
 {
-    struct opt_parser p;
-    bool ok = opt_parse(&p, command, argc, argv, into);
-    *status = p.status;
-    if (!ok)
+    if (!opt_parse(p, into))
         return false;
-    a->path = p.first < argc ? argv[p.first] : NULL;
+    p->status = EXIT_ERROR;
+    a->path = p->n_operands > 0 ? p->operand[0] : NULL;
     a->sources.keyopt = &a->keyopt;
     a->feed.keyopt = &a->keyopt;
     a->design.grow = a->design.generations == 0 && !a->fixed;
-    *status = keyopt_files(&a->keyopt, &p, a->path != NULL) ? check_design(a) : EXIT_ERROR;
-    return *status == 0;
+    return keyopt_files(&a->keyopt, p, a->path != NULL) && check_options(a);
 }
 
 /* Plans a filter file. */

@@ -4,7 +4,8 @@
  *
  *     struct it it = {.adding = ADDING_DEFAULT};
  *     {"Adding", adding_opts, offsetof(struct it, adding), NULL}, ...
- *     if (!adding_parse(&it.adding, &command, argc, argv, &it, &status)) ...
+ *     if (!adding_parse(&it.adding, p, &it))
+ *         return p->status;
  *     adding_open(&it.adding, &err)
  *     ... open other files ...
  *     adding_make(&it.adding, &err)
@@ -83,10 +84,9 @@ struct adding {
         .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT                                       \
     }
 
-/* Takes options, FILTER and key files from the command line into the command's struct `into`.
- * False: *status is the exit status, after a message or help. */
-bool adding_parse(struct adding *a, const struct command *command, int argc, char **argv,
-                  void *into, int *status);
+/* Takes options, FILTER and key files from the command line into the command's struct `into`. False
+ * as of opt_parse. */
+bool adding_parse(struct adding *a, struct opt_parser *p, void *into);
 
 /* Opens the filter, and adopts its key preparation. With `create`, it may be missing; then it is
  * planned. A file without a rate has the usual one. */

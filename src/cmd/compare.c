@@ -72,18 +72,17 @@ static void print_comparison(const struct compare *c, const char *a, const char 
     (c->json ? report_json : report_text)(&r, stdout);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct compare c = {0};
     struct make *m = &c.make;
     struct err err;
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_compare, argc, argv, &c))
-        return p.status;
-    bool ok = warn_inputs(m, make_open(m, argv + p.first, 2, "compared", &err)) &&
+    if (!opt_parse(p, &c))
+        return p->status;
+    bool ok = warn_inputs(m, make_open(m, p->operand, 2, "compared", &err)) &&
               make_check_sound(m, &err) && compare_inputs(m, &c.result, &err);
     if (ok)
-        print_comparison(&c, argv[p.first], argv[p.first + 1]);
+        print_comparison(&c, p->operand[0], p->operand[1]);
     else
         say_failure(&err);
     make_close(m);

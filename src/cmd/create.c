@@ -537,13 +537,12 @@ static bool take_rule(struct create *c)
            say_failure(&err);
 }
 
-static int run_create(struct create *c, int argc, char **argv)
+static int run_create(struct create *c, struct opt_parser *p)
 {
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_create, argc, argv, c))
-        return p.status;
-    c->path = argv[p.first];
-    if (!keyopt_files(&c->keyopt, &p, 1))
+    if (!opt_parse(p, c))
+        return p->status;
+    c->path = p->operand[0];
+    if (!keyopt_files(&c->keyopt, p, 1))
         return EXIT_ERROR;
     if (c->compact || c->counted)
         c->design.kind = c->counted ? kind_counting() : kind_compact();
@@ -556,10 +555,10 @@ static int run_create(struct create *c, int argc, char **argv)
     return take_rule(c) && create(c) ? EXIT_SELECTED : EXIT_ERROR;
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = KEYSET_MEMORY};
-    int status = run_create(&c, argc, argv);
+    int status = run_create(&c, p);
     filter_build_free(&c.build);
     make_close(&c.make);
     keyopt_free(&c.keyopt);

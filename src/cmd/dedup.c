@@ -460,23 +460,22 @@ static int dedup(struct dedup *d)
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
 
-static int run_dedup(struct dedup *d, int argc, char **argv)
+static int run_dedup(struct dedup *d, struct opt_parser *p)
 {
-    int status;
-    if (!adding_parse(&d->adding, &cmd_dedup, argc, argv, d, &status))
-        return status;
+    if (!adding_parse(&d->adding, p, d))
+        return p->status;
     d->adding.keyopt.prints = d->output == PRINT_RECORDS;
     d->adding.feed.questions = d->annotate;
     return open_filters(d) ? dedup(d) : EXIT_ERROR;
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct dedup d = {.adding = ADDING_DEFAULT};
     d.adding.feed.title = "reading";
     d.adding.sources.follow = true;
     d.adding.feed.finish = print;
-    int status = run_dedup(&d, argc, argv);
+    int status = run_dedup(&d, p);
     adding_close(&d.adding);
     return status;
 }

@@ -92,18 +92,17 @@ static bool export(struct export *e, struct err *err)
                             make_check_intact(&e->make, err);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct export e = {.make.threads = 1};
-    struct opt_parser p;
     struct err err;
-    if (!opt_parse(&p, &cmd_export, argc, argv, &e))
-        return p.status;
-    e.path = argv[p.first];
-    e.to_file = !p.address;
+    if (!opt_parse(p, &e))
+        return p->status;
+    e.path = p->operand[0];
+    e.to_file = !p->address;
     if (e.push.expire > STORE_MAX_EXPIRE)
         return opt_misuse(&cmd_export, "option '--expire': that is too long");
-    if (p.address)
+    if (p->address)
         sig_catch();
     bool ok = warn_inputs(&e.make, make_open_one(&e.make, e.path, &err)) && export(&e, &err);
     make_close(&e.make);

@@ -147,17 +147,16 @@ static bool import(struct import *im)
     return true;
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct import im = {.keyopt = KEYOPT_DEFAULT};
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_import, argc, argv, &im))
-        return p.status;
-    im.foreign = argv[p.first];
-    if (!p.address && im.layout == NULL)
+    if (!opt_parse(p, &im))
+        return p->status;
+    im.foreign = p->operand[0];
+    if (!p->address && im.layout == NULL)
         return opt_misuse(&cmd_import, "--layout is missing: it names the layout of FOREIGN; "
                                        "'--layout auto' recognises a file by its content");
-    if (p.address)
+    if (p->address)
         sig_catch();
     bool ok = import(&im);
     make_close(&im.make);

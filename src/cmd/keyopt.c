@@ -253,7 +253,7 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
 {
     int n = p->n_operands - n_before;
     keyopt->command = p->command;
-    keyopt->files = p->argv + p->first + n_before;
+    keyopt->files = p->operand + n_before;
     keyopt->n_files = (size_t)n;
     keyopt->any = n > 0 || keyopt->n_keys > 0 || keyopt->files0 != NULL;
     if (keyopt->files0 != NULL)

@@ -4,8 +4,8 @@
  *     {"Keys", keyopt_opts, offsetof(struct it, keyopt), keyopt_take},   // a group of options
  *
  *     struct it it = {.keyopt = KEYOPT_DEFAULT};
- *     if (!opt_parse(&p, &command, argc, argv, &it)) ...
- *     if (!keyopt_files(&it.keyopt, &p, 1)) return EXIT_ERROR;
+ *     if (!opt_parse(p, &it)) ...
+ *     if (!keyopt_files(&it.keyopt, p, 1)) return EXIT_ERROR;
  *     if (!keyopt_adopt(&it.keyopt, &header, path, &err)) ...   // preparation as in the filter
  *     feed.keyopt = &it.keyopt;
  */

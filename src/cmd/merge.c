@@ -381,15 +381,14 @@ static bool merge(struct merge *m, char **paths, unsigned n)
     return ok;
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct merge m = {0};
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_merge, argc, argv, &m))
-        return p.status;
-    if (takes_away(&m) && argc - p.first < 2)
+    if (!opt_parse(p, &m))
+        return p->status;
+    if (takes_away(&m) && p->n_operands < 2)
         return opt_misuse(&cmd_merge, "nothing to take away: two filters are needed");
-    bool ok = merge(&m, argv + p.first, (unsigned)(argc - p.first));
+    bool ok = merge(&m, p->operand, (unsigned)p->n_operands);
     make_close(&m.make);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }

@@ -428,9 +428,9 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
 /* The last operand that is no file yet; NULL: all are there. */
 static const char *missing_operand(const struct opt_parser *p)
 {
-    for (int i = p->argc; i-- > p->first;)
-        if (store_is_file(p->argv[i]) && access(p->argv[i], F_OK) != 0)
-            return p->argv[i];
+    for (int i = p->n_operands; i-- > 0;)
+        if (store_is_file(p->operand[i]) && access(p->operand[i], F_OK) != 0)
+            return p->operand[i];
     return NULL;
 }
 
@@ -534,32 +534,30 @@ static bool check_given(const struct opt_parser *p)
     return true;
 }
 
-/* Takes the words in order. Gathers operands at the front of argv, then moves them to its end. */
+/* Takes the words in order, and gathers operands at the front of argv. */
 static bool take_words(struct opt_parser *p, void *into)
 {
     bool only_operands = false;
     while (p->next < p->argc) {
         char *word = p->argv[p->next++];
         if (only_operands || word[0] != '-' || word[1] == '\0')
-            p->argv[1 + p->n_operands++] = word;
+            p->operand[p->n_operands++] = word;
         else if (strcmp(word, "--") == 0)
             only_operands = true;
         else if (!(word[1] == '-' ? take_long : take_letters)(p, word, into))
             return false;
     }
-    p->first = p->argc - p->n_operands;
-    for (int i = 1; i <= p->n_operands; i++)
-        p->address |= !store_is_file(p->argv[i]);
-    memmove(p->argv + p->first, p->argv + 1, (size_t)p->n_operands * sizeof *p->argv);
+    for (int i = 0; i < p->n_operands; i++)
+        p->address |= !store_is_file(p->operand[i]);
     return true;
 }
 
-bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
-               void *into)
+bool opt_parse(struct opt_parser *p, void *into)
 {
-    *p = (struct opt_parser){
-        .command = command, .argc = argc, .argv = argv, .next = 1, .status = EXIT_ERROR};
-    collect_opts(command);
+    p->next = 1;
+    p->operand = p->argv + 1;
+    p->status = EXIT_ERROR;
+    collect_opts(p->command);
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i];
         const char *value = o->env != NULL ? getenv(o->env) : NULL;

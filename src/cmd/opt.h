@@ -9,11 +9,11 @@
  *     static const struct opt_group groups[] = {
  *         {"Output", opts}, {"Keys", keyopt_opts, offsetof(struct it, keyopt), keyopt_take}, {0}};
  *
- *     struct it it = {0};
- *     struct opt_parser p;
- *     if (!opt_parse(&p, &command, argc, argv, &it))
- *         return p.status;        // --help was printed (0), or a mistake was reported (2)
- *     ... operands: argv + p.first ...
+ *     static int run(struct opt_parser *p)
+ *         struct it it = {0};
+ *         if (!opt_parse(p, &it))
+ *             return p->status;   // --help was printed (0), or a mistake was reported (2)
+ *         ... p->operand[0] to p->operand[p->n_operands - 1] ...
  */
 #ifndef CMD_OPT_H
 #define CMD_OPT_H
@@ -105,6 +105,7 @@ struct opt_hint {
 
 struct command; /* cmd.h */
 
+/* Set the first three members before opt_parse. */
 struct opt_parser {
     const struct command *command;
     int argc;
@@ -112,18 +113,17 @@ struct opt_parser {
     int next;         /* private: the next word */
     char *value;      /* argument of the option just found */
     const char *name; /* its name for messages: "--capacity" */
-    int first;        /* first operand, after opt_parse */
     int status;       /* exit status when opt_parse has returned false */
-    int n_operands;   /* from `first` on */
-    uint64_t given;   /* private: options found so far, a bit each */
-    const char *out;  /* private: the argument of -o */
-    bool address;     /* an operand or an option's argument is the address of a filter */
+    char **operand;   /* after opt_parse */
+    int n_operands;
+    uint64_t given;  /* private: options found so far, a bit each */
+    const char *out; /* private: the argument of -o */
+    bool address;    /* an operand or an option's argument is the address of a filter */
 };
 
 /* One parser at a time. Adds and handles the option -h, --help. Checks the number of operands, and
  * what the rows of the options given need and exclude. */
-bool opt_parse(struct opt_parser *p, const struct command *command, int argc, char **argv,
-               void *into);
+bool opt_parse(struct opt_parser *p, void *into);
 
 /* For a group's take function: the current option's value, strictly parsed (num.h). On an error
  * prints a message and returns false. */

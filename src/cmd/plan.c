@@ -354,21 +354,20 @@ static void choose_kind(struct design *d)
     d->grow = false;
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct wishes w = {.design.empty = true};
     struct design *d = &w.design;
-    struct opt_parser p;
     struct err err;
-    if (!opt_parse(&p, &cmd_plan, argc, argv, &w))
-        return p.status;
+    if (!opt_parse(p, &w))
+        return p->status;
     uint64_t n;
-    if (p.first < argc && num_count(argv[p.first], &n))
+    if (p->n_operands > 0 && num_count(p->operand[0], &n))
         return opt_misuse(&cmd_plan, "unexpected operand '%s'; did you mean -n %s%s%s?",
-                          argv[p.first], argv[p.first], p.first + 1 < argc ? " -p " : "",
-                          p.first + 1 < argc ? argv[p.first + 1] : "");
-    if (p.first < argc)
-        return opt_misuse(&cmd_plan, "unexpected operand '%s': plan reads no files", argv[p.first]);
+                          p->operand[0], p->operand[0], p->n_operands > 1 ? " -p " : "",
+                          p->n_operands > 1 ? p->operand[1] : "");
+    if (p->n_operands > 0)
+        return opt_misuse(&cmd_plan, "unexpected operand '%s': plan reads no files", p->operand[0]);
     int status = check_wishes(&w);
     if (status != 0)
         return status;

@@ -492,28 +492,27 @@ static bool begin_output(struct query *q)
     return q->named != NULL || say_error("out of memory");
 }
 
-static int run_query(struct query *q, int argc, char **argv)
+static int run_query(struct query *q, struct opt_parser *p)
 {
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_query, argc, argv, q))
-        return p.status;
+    if (!opt_parse(p, q))
+        return p->status;
     q->sources.counts = q->counts || q->min_count > 0;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (!keyopt_files(&q->keyopt, &p, 1))
+    if (!keyopt_files(&q->keyopt, p, 1))
         return EXIT_ERROR;
-    if (!begin_output(q) || !open_query(q, argv[p.first]))
+    if (!begin_output(q) || !open_query(q, p->operand[0]))
         return EXIT_ERROR;
     return answer_all(q);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct query q = {
         .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT, .max_count = UINT64_MAX};
     q.sources.keyopt = &q.keyopt;
     q.keyopt.not_hex = " (records are always compared whole, as with grep -x)";
-    int status = run_query(&q, argc, argv);
+    int status = run_query(&q, p);
     sources_close(&q.sources);
     free(q.named);
     keyopt_free(&q.keyopt);

@@ -32,28 +32,27 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-static int run_remove(struct remove *r, int argc, char **argv)
+static int run_remove(struct remove *r, struct opt_parser *p)
 {
-    struct opt_parser p;
     struct err err;
-    if (!opt_parse(&p, &cmd_remove, argc, argv, r))
-        return p.status;
-    if (!keyopt_files(&r->keyopt, &p, 1))
+    if (!opt_parse(p, r))
+        return p->status;
+    if (!keyopt_files(&r->keyopt, p, 1))
         return EXIT_ERROR;
-    if (!change_check(argv[p.first], &err)) {
-        keyopt_advise(&r->keyopt, argv[p.first], &err);
+    if (!change_check(p->operand[0], &err)) {
+        keyopt_advise(&r->keyopt, p->operand[0], &err);
         say_failure(&err);
         return EXIT_ERROR;
     }
-    r->changing.change.path = argv[p.first];
+    r->changing.change.path = p->operand[0];
     r->changing.change.op = COUNTS_SUBTRACT;
     return changing_run(&r->changing, &r->keyopt);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct remove r = {.keyopt = KEYOPT_DEFAULT, .changing = CHANGING_DEFAULT};
-    int status = run_remove(&r, argc, argv);
+    int status = run_remove(&r, p);
     keyopt_free(&r.keyopt);
     return status;
 }

@@ -20,17 +20,16 @@ static const struct opt rotate_opts[] = {
 
 static const struct opt_group groups[] = {{"Options", rotate_opts, 0, NULL}, {0}};
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
-    struct opt_parser p;
     struct err err;
     struct options o = {0};
     double emptied = 0;
     char text[NUM_TEXT];
-    if (!opt_parse(&p, &cmd_rotate, argc, argv, &o))
-        return p.status;
+    if (!opt_parse(p, &o))
+        return p->status;
     sig_catch();
-    bool ok = advance_rotate(argv[p.first], o.threads, &emptied, &err);
+    bool ok = advance_rotate(p->operand[0], o.threads, &emptied, &err);
     if (!ok && sig_caught())
         return 128 + sig_caught();
     if (!ok)

@@ -67,14 +67,13 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
     return make_shrink(m, s->p, err);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct shrink s = {0};
-    struct opt_parser p;
     struct err err;
-    if (!opt_parse(&p, &cmd_shrink, argc, argv, &s))
-        return p.status;
-    bool ok = shrink(&s, argv + p.first, &err);
+    if (!opt_parse(p, &s))
+        return p->status;
+    bool ok = shrink(&s, p->operand, &err);
     warn_attached(&s.make.file, s.make.out);
     if (ok)
         report_shrunk(&s);

@@ -646,14 +646,13 @@ static bool metrics_of_each(struct stats *s, char **names, size_t n)
     return ok;
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct stats s = {.keyopt = KEYOPT_DEFAULT};
-    struct opt_parser p;
-    if (!opt_parse(&p, &cmd_stats, argc, argv, &s))
-        return p.status;
-    bool ok = (s.prometheus ? metrics_of_each : stats_of_each)(&s, argv + p.first,
-                                                               (size_t)(argc - p.first));
+    if (!opt_parse(p, &s))
+        return p->status;
+    bool ok =
+        (s.prometheus ? metrics_of_each : stats_of_each)(&s, p->operand, (size_t)p->n_operands);
     keyopt_free(&s.keyopt);
     return ok ? 0 : EXIT_ERROR;
 }

@@ -129,15 +129,14 @@ static bool verify_file(const struct verify *v, const char *path)
     return (!v->repair || repair(v, path)) && check(v, path);
 }
 
-static int run(int argc, char **argv)
+static int run(struct opt_parser *p)
 {
     struct verify v = {0};
-    struct opt_parser p;
     bool ok = true;
-    if (!opt_parse(&p, &cmd_verify, argc, argv, &v))
-        return p.status;
-    for (int i = p.first; i < argc; i++)
-        ok = verify_file(&v, argv[i]) && ok;
+    if (!opt_parse(p, &v))
+        return p->status;
+    for (int i = 0; i < p->n_operands; i++)
+        ok = verify_file(&v, p->operand[i]) && ok;
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 
