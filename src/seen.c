@@ -159,11 +159,10 @@ static int unknown_command(const char *name)
             "once, 'seen create FILTER %s' makes a filter of them",
             name, name, name);
     if (keyopt_is_filter(name))
-        return opt_misuse(
-            NULL,
-            "'%s' is a filter, not a command, which comes first; 'seen stats %s' says "
-            "what it holds",
-            name, name);
+        return opt_misuse(NULL,
+                          "'%s' is a filter, not a command, which comes first; 'seen stats %s' "
+                          "says what it holds",
+                          name, name);
     return opt_misuse(NULL, "'%s' is not a command", name);
 }
 

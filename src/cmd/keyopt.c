@@ -25,8 +25,8 @@ const struct opt keyopt_opts[] = {
     {0, "files0-from", "FILE",
      "read the names of the key files from FILE, each ended with NUL, as by find -print0",
      TEXT(struct keyopt, files0), .not_with = " KEYFILE key", .why = "names the key files"},
-    {'0', "null", NULL, "records end with NUL, not newline; on output too", OWN, .also = 'z',
-     .also_name = "null-data"},
+    {'0', "null", NULL, "records end with NUL, not newline; on output too", OWN},
+    {'z', "null-data", NULL, "the same as -0", OWN},
     {'d', "delimiter", "C",
      "field separator for -f, one byte (default TAB); quotes of CSV are not understood", OWN,
      .needs = " field", .not_with = " whitespace", .why = "is for fields"},
@@ -175,6 +175,7 @@ bool keyopt_take(void *group, struct opt_parser *p, int id)
     case 'k':
         return take_key(keyopt, p->value);
     case '0':
+    case 'z':
         keyopt->rule.terminator = 0;
         return true;
     case 'd':

@@ -45,7 +45,7 @@ static void collect_opts(const struct command *command)
 {
     table.n = 0;
     for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
-        for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++)
+        for (const struct opt *o = g->opts; o->name != NULL; o++)
             table_add(o, g);
     table_add(&help_option, NULL);
 }
@@ -62,19 +62,16 @@ static bool begins_so(const char *word, const char *name, size_t len)
 
 static const struct opt *find_long(const char *name, size_t len)
 {
-    for (int i = 0; i < table.n; i++) {
-        const struct opt *o = table.opts[i];
-        if ((o->name != NULL && has_name(name, len, o->name)) ||
-            (o->also_name != NULL && has_name(name, len, o->also_name)))
-            return o;
-    }
+    for (int i = 0; i < table.n; i++)
+        if (has_name(name, len, table.opts[i]->name))
+            return table.opts[i];
     return NULL;
 }
 
 static const struct opt *find_letter(char letter)
 {
     for (int i = 0; i < table.n; i++)
-        if (table.opts[i]->id == letter || (letter != 0 && table.opts[i]->also == letter))
+        if (table.opts[i]->id == letter)
             return table.opts[i];
     return NULL;
 }
@@ -87,8 +84,7 @@ static const struct opt *find_given(const char *name, size_t len)
     int n = 0;
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i];
-        if (begins_so(o->name, name, len) || begins_so(o->also_name, name, len) ||
-            begins_so(o->old_name, name, len)) {
+        if (begins_so(o->name, name, len) || begins_so(o->old_name, name, len)) {
             found = o;
             n++;
         }
@@ -105,10 +101,7 @@ static bool has_letter(const struct opt *opt)
 static const char *name_of(const struct opt *opt)
 {
     static char name[64];
-    if (opt->name != NULL)
-        snprintf(name, sizeof name, "--%s", opt->name);
-    else
-        snprintf(name, sizeof name, "-%c", opt->id);
+    snprintf(name, sizeof name, "--%s", opt->name);
     return name;
 }
 
@@ -217,8 +210,6 @@ static int unknown_long(const struct command *command, const char *given)
     struct typing typing = typing_begin(given + 2, len > 2 ? len - 2 : 0);
     for (int i = 0; i < table.n; i++) {
         const char *name = table.opts[i]->name;
-        if (name == NULL)
-            continue;
         typing_offer(&typing, name);
         if (len < 2 || strncmp(name, given + 2, len - 2) != 0)
             continue;
@@ -598,22 +589,13 @@ static void put_filled(const char *text, size_t column, size_t at)
     putchar('\n');
 }
 
-/* "  -0, -z, --null, --null-data": all letters and names of an option. */
+/* "  -k, --key KEY" */
 static size_t compose_names(char *out, size_t size, const struct opt *opt)
 {
-    size_t n = (size_t)snprintf(out, size, "  ");
-    const char *comma = has_letter(opt) ? ", " : "    ";
-    if (has_letter(opt))
-        n += (size_t)snprintf(out + n, size - n, "-%c", opt->id);
-    if (opt->also != 0)
-        n += (size_t)snprintf(out + n, size - n, ", -%c", opt->also);
-    if (opt->name != NULL)
-        n += (size_t)snprintf(out + n, size - n, "%s--%s", comma, opt->name);
-    if (opt->also_name != NULL)
-        n += (size_t)snprintf(out + n, size - n, ", --%s", opt->also_name);
-    if (opt->arg != NULL)
-        n += (size_t)snprintf(out + n, size - n, " %s", opt->arg);
-    return n;
+    const char *blank = opt->arg != NULL ? " " : "", *arg = opt->arg != NULL ? opt->arg : "";
+    int n = has_letter(opt) ? snprintf(out, size, "  -%c, --%s%s%s", opt->id, opt->name, blank, arg)
+                            : snprintf(out, size, "      --%s%s%s", opt->name, blank, arg);
+    return (size_t)n;
 }
 
 static size_t help_column(void)
@@ -663,7 +645,7 @@ static void put_group(const struct command *command, const struct opt_group *g, 
                       size_t column)
 {
     bool begun = false;
-    for (const struct opt *o = g->opts; o->id != 0 || o->name != NULL; o++) {
+    for (const struct opt *o = g->opts; o->name != NULL; o++) {
         if (!all && !is_everyday(command, o))
             continue;
         if (!begun)
@@ -704,21 +686,14 @@ int opt_misuse(const struct command *command, const char *fmt, ...)
     return EXIT_ERROR;
 }
 
-static void list_as(char letter, const char *name, const struct opt *opt)
-{
-    if (letter != 0)
-        printf("-%c", letter);
-    printf("\t%s%s\t%s\t%s\t%.*s\n", name ? "--" : "", name ? name : "", opt->arg ? opt->arg : "",
-           opt->repeatable ? "*" : "", (int)strcspn(opt->help, "\n"), opt->help);
-}
-
 void opt_list(const struct command *command)
 {
     collect_opts(command);
     for (int i = 0; i < table.n; i++) {
         const struct opt *o = table.opts[i];
-        list_as(has_letter(o) ? (char)o->id : 0, o->name, o);
-        if (o->also != 0)
-            list_as(o->also, o->also_name, o);
+        if (has_letter(o))
+            printf("-%c", o->id);
+        printf("\t--%s\t%s\t%s\t%.*s\n", o->name, o->arg ? o->arg : "", o->repeatable ? "*" : "",
+               (int)strcspn(o->help, "\n"), o->help);
     }
 }

@@ -74,9 +74,7 @@ struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */
     const char *help; /* filled to 80 columns; '\n' begins a new line */
     bool repeatable;  /* otherwise giving it twice, with an argument, is an error */
-    char also;        /* another letter ... */
-    const char *also_name; /* ... and name; 0, NULL: none */
-    const char *old_name;  /* the name before 1.0.0, which works, with a note; or NULL */
+    const char *old_name; /* the name before 1.0.0, which works, with a note; or NULL */
     enum opt_type type;
     size_t at; /* of the variable, in the struct of its group */
     uint32_t bit;
@@ -92,7 +90,7 @@ struct opt_parser;
 
 struct opt_group {
     const char *title;
-    const struct opt *opts; /* ends with id 0 and no name */
+    const struct opt *opts; /* ends with name NULL */
     size_t at;              /* where the group's struct is in the command's struct */
     bool (*take)(void *group, struct opt_parser *p, int id); /* for TAKE_ITSELF */
 };
