@@ -15,24 +15,7 @@ struct drop {
     const uint8_t *data; /* of the old layer */
     uint64_t at;         /* offset of the next block in the new layer */
     uint8_t *directory;  /* the new one */
-    uint8_t *buf;
-    size_t room;
 };
-
-static bool make_drop_room(struct drop *d, uint64_t len, struct err *err)
-{
-    if (d->buf != NULL && len <= d->room)
-        return true;
-    len += len == 0;
-    uint8_t *buf = len <= SIZE_MAX ? realloc(d->buf, (size_t)len) : NULL;
-    if (buf == NULL) {
-        fail(err, "out of memory");
-        return false;
-    }
-    d->buf = buf;
-    d->room = (size_t)len;
-    return true;
-}
 
 static void copy_table(const struct drop *d, uint64_t segments, const uint8_t **in, uint8_t **out)
 {
@@ -48,16 +31,18 @@ static void copy_table(const struct drop *d, uint64_t segments, const uint8_t **
 static bool copy_block(struct drop *d, const struct ribbon_entry *e, struct err *err)
 {
     uint64_t head = ribbon_head_len(e), len = ribbon_block_len(&d->to, e);
-    if (!make_drop_room(d, len, err))
-        return false;
+    uint8_t *block = len < SIZE_MAX ? malloc((size_t)len + 1) : NULL;
+    if (block == NULL)
+        return fail(err, "out of memory");
     const uint8_t *in = d->data + e->at + head;
-    uint8_t *out = d->buf + head;
-    memcpy(d->buf, d->data + e->at, (size_t)head);
+    uint8_t *out = block + head;
+    memcpy(block, d->data + e->at, (size_t)head);
     for (unsigned table = 0; table < RIBBON_TABLES; table++)
         copy_table(d, e->segments[table], &in, &out);
-    uint64_t at = d->at;
+    bool ok = target_write(d->target, block, len, d->at, err);
     d->at += len;
-    return target_write(d->target, d->buf, len, at, err);
+    free(block);
+    return ok;
 }
 
 /* A forged directory can have correct checksums, so its entries are validated. */
@@ -70,7 +55,7 @@ static bool check_directory(const struct layer *from, const uint8_t *data, uint6
     return true;
 }
 
-/* Copies blocks in the order of their entries, which may differ from the old order. */
+/* Copies blocks in the order of their entries. */
 static bool copy_blocks(struct drop *d, uint64_t directory, struct err *err)
 {
     for (uint64_t i = 0; i < (uint64_t)1 << d->from.bits; i++) {
@@ -134,6 +119,5 @@ bool ribbon_drop(const struct target *target, const struct layer *from, const ui
     bool ok = drop_layer(&d, from, err);
     *fpr = ribbon_layer_fpr(&d.to, from, data);
     free(d.directory);
-    free(d.buf);
     return ok;
 }
