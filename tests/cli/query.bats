@@ -506,8 +506,7 @@ END
     [ "$(seen stats --json f.seen | jq -r .keys_from)" = 'whole NUL-terminated records' ]
     seq 1000 | sed 's/.*/&,x,&/' >lines
     seen create --force -p 1e-9 -n 5000 -d, -f3 f.seen lines
-    for command in query 'dedup --dry-run' dedup; do
-        # shellcheck disable=SC2086
+    for command in query dedup; do
         run --separate-stderr seen $command f.seen lines
         equal "$stderr" "$hint field 3 of lines, separated by ',', and these are whole lines"
     done

@@ -158,23 +158,6 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
     alike <(seq 5 20 | seen dedup --create --also other.seen "$name") <(seq 10 20)
 }
 
-@test "a dry run makes nothing, and asks what is there" {
-    local name
-    name=$(uri k gozero)
-    seq 500 >keys
-    cmp <(seen dedup --dry-run --create -n 1000 "$name" keys) keys
-    [ -z "$(keys_of_server)" ]
-    seen add --create -n 1000 "$name" keys 2>/dev/null
-    redis a --raw GET k >before
-    alike <(seq 400 600 | seen dedup --dry-run --create -n 1000 "$name") <(seq 501 600)
-    cmp before <(redis a --raw GET k)
-    seen add --create -n 1000 "$name&shards=2" keys 2>/dev/null
-    redis a DEL 'k:{1}'
-    refuses "seen: some shards of '$name&shards=2' are not there: --create makes them, but not in a \
-dry run" seen dedup --dry-run --create -n 1000 "$name&shards=2" keys
-    [ "$(keys_of_server)" = 'k k:{0}' ]
-}
-
 # race SPEC N...: runs dedup at once, once for each N; keys into out*, stderr into err*.
 race()
 {
@@ -397,9 +380,6 @@ its name" seen add --create -n 10 "$name" -k 1
     local name="redis+unix://$REDIS_DIR/m/socket?key=k&layout=redisbloom"
     bloom_start m
     seq 2000 >keys
-    # A dry run makes nothing.
-    cmp <(seen dedup --dry-run --create -n 2000 -p 1e-7 "$name" keys) keys
-    run -2 seen query "$name" -k 1
     for i in {1..8}; do
         seen dedup --create -n 2000 -p 1e-7 "$name" keys >"out$i" 2>"err$i" 3>&- &
     done
