@@ -304,7 +304,7 @@ def jobs_for(kind):
     seen("dedup, growing", "exec {seen} dedup --create -p 0.001 -j{j} out.seen %s >out" % file,
          "cat, into a file", output=out)
     seen("create --compact", "exec {seen} create --compact -j{j} out.seen %s" % file, "wc -l",
-         output=out)
+         ("records", "compact"), output=out)
     jobs.append(Job("bare reader, nothing", "exec %sbare </dev/null" % TOOLS))
     jobs.append(Job("merge", "exec %s merge -o out.seen %s.half %s.other" % (SEEN, kind, kind),
                     least=("bare reader, nothing", CPUS, file, ("merge",)), output=out))

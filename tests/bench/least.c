@@ -12,6 +12,8 @@
  *     print      write the bytes of FILE into a file beside FILTER
  *     filter     write the bytes of FILTER into a file beside it
  *     merge      the same, and read FILTER twice
+ *     compact    collect the hashes of all keys in memory, sort them, solve their equations for an
+ *                FPR of 0.001, and write a compact filter into a file beside FILTER
  *
  * Linked with the program's own loops, so that a stage cannot take less because it does less.
  */
@@ -27,9 +29,12 @@
 
 #include "base/output.h"
 #include "file/filter.h"
+#include "file/header.h"
 #include "keys/hash.h"
+#include "keys/keyset.h"
 #include "keys/split.h"
 #include "kind/bloom/bloom.h"
+#include "kind/ribbon/ribbon.h"
 
 enum { CHUNK = 256 << 10, BATCH = HASH_BATCH, PARTS = 256, HUGE_PAGE = 2 << 20 };
 
@@ -202,6 +207,35 @@ static void merge(struct job *j)
     write_filter(j);
 }
 
+static void compact(struct job *j)
+{
+    struct err err;
+    struct ribbon ribbon;
+    struct census census;
+    struct keyset_spec spec = {.workers = 1, .memory = 4ULL << 30, .part = RIBBON_LARGEST};
+    struct header h = {.incompat = INCOMPAT_IMMUTABLE,
+                       .hash = hash_usual(),
+                       .n_layers = 1,
+                       .layers[0] = {.id = 1, .fpr_design = 0.001, .data_len = RIBBON_ENTRY}};
+    struct keyset *keys = keyset_new(&spec, &err);
+    bool ok = keys != NULL;
+    for (size_t i = 0; ok && i < j->n; i += BATCH)
+        ok = keyset_put(keys, 0, j->hash + i, j->n - i < BATCH ? j->n - i : BATCH, &err);
+    ribbon_design(j->n, 0.001, &ribbon);
+    ribbon_to(&ribbon, &h.layers[0]);
+    format_place(&h);
+    int fd = open(j->out, O_RDWR | O_CREAT | O_TRUNC, 0666);
+    struct target target = header_target(&h, 0, fd, j->out, 1);
+    target.n = j->n;
+    target.presumed = true;
+    if (!ok || !ribbon_build(&target, keys, &census, &err)) {
+        fprintf(stderr, "%s\n", err.text);
+        exit(2);
+    }
+    close(fd);
+    keyset_free(keys);
+}
+
 static double least_of(double a, double b)
 {
     return a < b ? a : b;
@@ -245,6 +279,7 @@ int main(int argc, char **argv)
     printf("print %.6f\n", time_of(print, &j));
     printf("filter %.6f\n", time_of(write_filter, &j));
     printf("merge %.6f\n", time_of(merge, &j));
+    printf("compact %.6f\n", time_of(compact, &j));
     unlink(j.out);
     filter_close(&j.filter);
     return 0;

@@ -182,7 +182,8 @@ def least(run):
     """The table of CPU times as multiples of the least; in the last row, of that with one layer."""
     wanted = [("seen create F FILE", "create"), ("cat FILE | seen create F", "create, pipe"),
               ("seen query F FILE", "query"), ("cat FILE | seen query F", "query, pipe"),
-              ("seen add F FILE", "add"), ("seen dedup F FILE >NEW", "dedup")]
+              ("seen add F FILE", "add"), ("seen dedup F FILE >NEW", "dedup"),
+              ("seen create --compact F", "create --compact")]
     wanted = [(title, "%s %s" % (job, run.most)) for title, job in wanted]
     wanted += [("seen merge -o F A B", "merge"), ("query of four layers", "query of four layers -j1")]
     rows = ["%-24s %8s %8s %8s" % ("", "URLs", "SHA-1", "phone")]
