@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The store (store.h) for a filter in a file or in memory (filter.h). Keys are added in a session
- * (session.h), in a file beside other writers. A file that is to be made has only a header.
+ * The store (store.h) for a filter in a file or in memory (filter.h). Keys are added by a
+ * writer (writer.h), in a file beside others. A file that is to be made has only a header.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -26,10 +26,7 @@ struct file {
     struct filter filter;
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to refresh */
     atomic_bool reads_ahead;
-    struct session session;
     struct writer writer;
-    uint64_t since_sync; /* new keys */
-    bool has_warned;
 };
 
 static struct file *file_of(struct store *s)
@@ -46,9 +43,10 @@ static void describe(const struct store *s, struct facts *facts)
 {
     const struct file *file = const_file_of(s);
     const struct filter *f = &file->filter;
-    bool has_session = file->session.filter != NULL;
+    bool has_session = file->writer.session.filter != NULL;
     *facts = (struct facts){.layers = filter_layers(f),
-                            .counters = has_session ? file->session.counters : f->header.counters};
+                            .counters =
+                                has_session ? file->writer.session.counters : f->header.counters};
 }
 
 /* Keys of that many bytes touch most pages, so the file is read ahead. */
@@ -104,49 +102,21 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
     return f->in_memory || filter_check_intact(f, err);
 }
 
-/* Says once what a writer that ended without leaving may have left undone. */
-static void warn_of_dead(struct file *file)
-{
-    if (!file->session.found_dead || file->has_warned)
-        return;
-    file->has_warned = true;
-    snprintf(file->store.state.warning, sizeof file->store.state.warning,
-             "'%.300s': a process was killed, or the machine crashed, while keys were added; the "
-             "last of them may be missing",
-             file->store.name);
-}
-
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
     struct file *file = file_of(s);
-    if (!writer_check(s->header, s->name, options, err) ||
-        !session_begin(&file->session, &file->filter, err))
-        return false;
-    writer_begin(&file->writer, &file->session, options, &s->state);
-    warn_of_dead(file);
-    return true;
+    return writer_begin(&file->writer, &file->filter, options, &s->state, err);
 }
 
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    struct file *file = file_of(s);
-    uint64_t before = s->state.n_new, every = file->writer.options.sync_every;
-    enum add_result result = writer_add(&file->writer, keys, known, n, done, err);
-    file->since_sync += s->state.n_new - before;
-    if (result == ADD_FAILED || every == 0 || file->since_sync < every)
-        return result;
-    file->since_sync = 0;
-    return session_sync(&file->session, err) ? result : ADD_FAILED;
+    return writer_add(&file_of(s)->writer, keys, known, n, done, err);
 }
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
-    struct file *file = file_of(s);
-    writer_conclude(&file->writer);
-    bool ok = session_end(&file->session, sync, err);
-    warn_of_dead(file);
-    return ok;
+    return writer_end(&file_of(s)->writer, sync, err);
 }
 
 /* The disk may be too full for the expected keys, but not for the actual ones. */

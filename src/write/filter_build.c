@@ -259,11 +259,7 @@ static bool open_memory(struct filter_build *b, struct err *err)
     const struct add_options options = {.threads = b->threads};
     b->sized = filter_open_memory(&b->filter, &b->header, err);
     b->filter.path = b->name;
-    if (!b->sized || !writer_check(&b->header, b->filter.path, &options, err) ||
-        !session_begin(&b->session, &b->filter, err))
-        return false;
-    writer_begin(&b->writer, &b->session, &options, &b->state);
-    return true;
+    return b->sized && writer_begin(&b->writer, &b->filter, &options, &b->state, err);
 }
 
 /* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
@@ -352,7 +348,7 @@ static bool write_layers(struct filter_build *b, struct err *err)
 {
     const struct filter *f = &b->filter;
     b->header = f->header;
-    b->header.counters = b->session.counters;
+    b->header.counters = b->writer.session.counters;
     if (!header_reserve(&b->header, b->file, err))
         return false;
     for (unsigned i = 0; i < b->header.n_layers; i++) {

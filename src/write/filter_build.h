@@ -36,7 +36,6 @@
 #include "file/format.h"
 #include "file/header.h"
 #include "file/newfile.h"
-#include "file/session.h"
 #include "write/writer.h"
 
 struct filter_build {
@@ -62,7 +61,6 @@ struct filter_build {
     uint64_t n_put, n_distinct;
     /* For a layout: a filter in memory. The keyset only counts its keys. */
     struct filter filter;
-    struct session session;
     struct writer writer;
     struct add_state state;
     bool sized;           /* it is open: its size is known */

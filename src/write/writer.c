@@ -15,17 +15,17 @@
 
 static const struct header *header_of(const struct writer *w)
 {
-    return &w->session->filter->header;
+    return &w->session.filter->header;
 }
 
 static const char *name_of(const struct writer *w)
 {
-    return w->session->filter->path;
+    return w->session.filter->path;
 }
 
-static struct counters *counters_of(const struct writer *w)
+static const struct counters *counters_of(const struct writer *w)
 {
-    return &w->session->counters;
+    return &w->session.counters;
 }
 
 /* The layer that takes keys. */
@@ -73,7 +73,7 @@ static void count_from(struct writer *w, double n)
 static void count_bits(struct writer *w)
 {
     struct census census;
-    layers_census(filter_layers(w->session->filter), w->layer, w->options.threads, &census);
+    layers_census(filter_layers(w->session.filter), w->layer, w->options.threads, &census);
     count_from(w, layer_n_at(newest(w), census.fpr));
 }
 
@@ -105,7 +105,7 @@ static bool is_high(const struct writer *w)
     return keys_in_layer(w) > w->warn_n;
 }
 
-/* Adds to state->dropped the keys of this writer that the filter probably took for known. */
+/* Adds to out->dropped the keys of this writer that the filter probably took for known. */
 static void settle(struct writer *w)
 {
     uint64_t end = newest(w)->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
@@ -158,17 +158,40 @@ bool writer_check(const struct header *h, const char *name, const struct add_opt
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
 
-void writer_begin(struct writer *w, struct session *session, const struct add_options *options,
-                  struct add_state *out)
+/* Says what a writer that ended without leaving may have left undone. */
+static void warn_of_dead(struct writer *w)
 {
-    *w = (struct writer){.session = session, .options = *options, .out = out};
+    if (w->session.found_dead)
+        snprintf(w->out->warning, sizeof w->out->warning,
+                 "'%.300s': a process was killed, or the machine crashed, while keys were added; "
+                 "the last of them may be missing",
+                 name_of(w));
+    w->session.found_dead = false;
+}
+
+bool writer_begin(struct writer *w, struct filter *f, const struct add_options *options,
+                  struct add_state *out, struct err *err)
+{
+    *w = (struct writer){.options = *options, .out = out};
+    if (!writer_check(&f->header, f->path, options, err) || !session_begin(&w->session, f, err))
+        return false;
     begin_layer(w);
+    warn_of_dead(w);
+    return true;
+}
+
+bool writer_end(struct writer *w, bool sync, struct err *err)
+{
+    settle(w);
+    bool ok = session_end(&w->session, sync, err);
+    warn_of_dead(w);
+    return ok;
 }
 
 static bool next_layer(struct writer *w, struct err *err)
 {
     settle(w);
-    if (!advance(w->session, w->options.threads, err))
+    if (!advance(&w->session, w->options.threads, err))
         return false;
     begin_layer(w);
     return true;
@@ -210,11 +233,6 @@ static void warn(struct writer *w)
     w->out->too_full = is_high(w);
     if (w->out->too_full)
         writer_warn(header_of(w), name_of(w), fpr_at(w, w->n), w->out->warning);
-}
-
-void writer_conclude(struct writer *w)
-{
-    settle(w);
 }
 
 /* ---- A piece: keys that go into a layer together, of up to LAYER_BATCH adjacent records, without
@@ -271,7 +289,7 @@ static void mark_known(const struct call *c, const struct layers_keys *p, const 
 static bool search_newest(const struct writer *w, const struct layers_keys *p, uint64_t *present,
                           struct err *err)
 {
-    struct filter *f = w->session->filter;
+    struct filter *f = w->session.filter;
     struct hashes keys = piece_keys(p);
     if (!filter_verify(f, w->layer, keys, p->n, err))
         return false;
@@ -289,7 +307,7 @@ static bool others_keep_out(const struct writer *w)
 static bool search_all(const struct writer *w, const struct layers_keys *p, uint64_t *present,
                        struct err *err)
 {
-    return others_keep_out(w) ? filter_query(w->session->filter, piece_keys(p), p->n, present, err)
+    return others_keep_out(w) ? filter_query(w->session.filter, piece_keys(p), p->n, present, err)
                               : search_newest(w, p, present, err);
 }
 
@@ -301,7 +319,7 @@ static bool search_all(const struct writer *w, const struct layers_keys *p, uint
 enum { FEW = 128 };
 
 /* Inserts a piece. Sets the bits of the keys that the layer had. */
-static bool insert(const struct writer *w, const struct layers_keys *p, bool few, uint64_t *present,
+static bool insert(struct writer *w, const struct layers_keys *p, bool few, uint64_t *present,
                    struct err *err)
 {
     if (p->n == 0)
@@ -310,9 +328,9 @@ static bool insert(const struct writer *w, const struct layers_keys *p, bool few
         return false;
     if (bits_count(present, LAYER_BATCH) == p->n)
         return true;
-    if (!session_touch(w->session, w->layer, piece_keys(p), p->n, err))
+    if (!session_touch(&w->session, w->layer, piece_keys(p), p->n, err))
         return false;
-    uint8_t *data = w->session->filter->data[w->layer];
+    uint8_t *data = w->session.filter->data[w->layer];
     newest(w)->kind->add(newest(w), data, piece_keys(p), p->n, present);
     return true;
 }
@@ -325,7 +343,7 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     uint64_t others[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
     size_t n_given = p->n;
     bool keep_out = others_keep_out(w);
-    if (!filter_query_others(w->session->filter, w->layer, piece_keys(p), p->n, others, err))
+    if (!filter_query_others(w->session.filter, w->layer, piece_keys(p), p->n, others, err))
         return false;
     if (keep_out) {
         mark_known(c, p, others);
@@ -338,8 +356,8 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
         present[i] |= others[i];
     mark_known(c, p, present);
     size_t n_new = p->n - bits_count(present, LAYER_BATCH);
-    counters_of(w)->records += n_given;
-    counters_of(w)->keys_added += n_inserted;
+    w->session.counters.records += n_given;
+    w->session.counters.keys_added += n_inserted;
     w->out->n_new += n_new;
     w->new += n_new;
     return true;
@@ -372,7 +390,7 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
             return ADD_FAILED;
         if (bit_of(present, 0)) {
             bit_set(c->known, c->done);
-            counters_of(w)->records++;
+            w->session.counters.records++;
             continue;
         }
         if (is_full(w, 1))
@@ -441,7 +459,7 @@ static void expect_keys(const struct writer *w, size_t n)
 {
     const struct layer *layer = newest(w);
     if (keys_in_layer(w) == 0 && n >= layer_pages(layer) / 4 && !layout_is_sparse(layer))
-        port_fill(w->session->filter->data[w->layer], (size_t)layer->data_len);
+        port_fill(w->session.filter->data[w->layer], (size_t)layer->data_len);
 }
 
 static enum add_result add_all(struct writer *w, struct call *c, struct err *err)
@@ -475,6 +493,12 @@ static void catch_up(struct writer *w)
     begin_layer(w);
 }
 
+static bool sync_is_due(const struct writer *w)
+{
+    uint64_t every = w->options.sync_every;
+    return every != 0 && w->out->n_new - w->since_sync >= every;
+}
+
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
@@ -482,15 +506,18 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     enum add_result result = ADD_FAILED;
     *done = 0;
     w->out->warning[0] = '\0';
-    if (!session_lock(w->session, err))
+    if (!session_lock(&w->session, err))
         return ADD_FAILED;
-    if (advance_finish(w->session, err)) {
+    if (advance_finish(&w->session, err)) {
         catch_up(w);
         result = add_all(w, &call, err);
     }
-    session_unlock(w->session);
+    session_unlock(&w->session);
     *done = call.done;
-    return result;
+    if (result == ADD_FAILED || !sync_is_due(w))
+        return result;
+    w->since_sync = w->out->n_new;
+    return session_sync(&w->session, err) ? result : ADD_FAILED;
 }
 
 /* ---- The keys of a chunk. */

@@ -3,10 +3,9 @@
  * turns of a session (file/session.h), the limits of the false-positive rate, and the next layer
  * when one is full (advance.h). It tells which keys were new. Stores call it; commands use store.h.
  *
- *     if (!writer_check(header, name, &options, &err)) ...       // before session_begin
- *     writer_begin(&w, &session, &options, &state);
+ *     if (!writer_begin(&w, &filter, &options, &state, &err)) ...
  *     writer_add(&w, keys, known, n, &done, &err);               // any number of times
- *     writer_conclude(&w);
+ *     if (!writer_end(&w, sync, &err)) ...                       // now the keys are there
  */
 #ifndef WRITE_WRITER_H
 #define WRITE_WRITER_H
@@ -43,11 +42,12 @@ struct add_state {
     char warning[512]; /* a warning from the last call; empty: none */
 };
 
-/* Private. */
 struct writer {
-    struct session *session;
+    struct session session; /* its counters are those of now; filter: NULL before writer_begin */
+    /* The rest is private. */
     struct add_options options;
     struct add_state *out;
+    uint64_t since_sync;                        /* out->n_new at the last one */
     uint8_t id[sizeof((struct header *)0)->id]; /* of the file */
     unsigned layer;                             /* takes new keys ... */
     uint64_t generation;                        /* ... and is this generation */
@@ -64,16 +64,16 @@ struct writer {
 bool writer_check(const struct header *h, const char *name, const struct add_options *options,
                   struct err *err);
 
-/* The others must outlive *w; *out begins as zero. */
-void writer_begin(struct writer *w, struct session *session, const struct add_options *options,
-                  struct add_state *out);
+/* Begins a session. The others must outlive *w; *out begins as zero. */
+bool writer_begin(struct writer *w, struct filter *f, const struct add_options *options,
+                  struct add_state *out, struct err *err);
 
 /* As store_add (store.h). */
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err);
 
-/* When all keys have been added: brings `out` up to date. */
-void writer_conclude(struct writer *w);
+/* Ends the session (session_end), and brings *out up to date. */
+bool writer_end(struct writer *w, bool sync, struct err *err);
 
 /* Formats the warning for a filter above its design FPR. */
 enum { WRITER_WARNING = sizeof((struct add_state *)0)->warning };

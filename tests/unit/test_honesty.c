@@ -40,7 +40,6 @@ struct tally {
 struct subject {
     struct filter filter;
     struct layers layers;
-    struct session session;
     struct writer writer;
     struct add_state state;
     double lost; /* distinct keys that were taken for present when they came */
@@ -57,18 +56,17 @@ static bool open_subject(struct subject *s, const struct header *like)
     s->lost = 0;
     s->state = (struct add_state){0};
     if (!did(filter_open_memory(&s->filter, &h, &err) &&
-                 session_begin(&s->session, &s->filter, &err),
+                 writer_begin(&s->writer, &s->filter, &options, &s->state, &err),
              err.text))
         return false;
     s->layers = filter_layers(&s->filter);
-    writer_begin(&s->writer, &s->session, &options, &s->state);
     return true;
 }
 
 static void close_subject(struct subject *s)
 {
     struct err err;
-    MUST(session_end(&s->session, false, &err));
+    MUST(writer_end(&s->writer, false, &err));
     filter_close(&s->filter);
 }
 
@@ -92,7 +90,7 @@ static void give(struct subject *s, uint64_t series, uint64_t from, uint64_t to,
 static void rotate(struct subject *s)
 {
     struct err err;
-    MUST(advance(&s->session, 1, &err));
+    MUST(advance(&s->writer.session, 1, &err));
 }
 
 /* Absent keys, of another series. */
@@ -118,7 +116,7 @@ enum { ASKED = 4 * LAYER_BATCH };
 static struct header header_of(const struct subject *s)
 {
     struct header h = s->filter.header;
-    h.counters = s->session.counters;
+    h.counters = s->writer.session.counters;
     return h;
 }
 
