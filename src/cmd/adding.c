@@ -125,12 +125,12 @@ bool adding_open(struct adding *a, struct err *err)
     const struct store_plan plan = {
         .n = a->design.n, .p = a->design.p, .header = plan_file, .ctx = a};
     const struct open_options *open = &a->sources.open;
-    a->there = STORE_THERE;
+    a->there = true;
     a->store = a->create ? store_prepare(a->path, &plan, open, &a->there, err)
                          : store_open(a->path, STORE_WRITE, open, err);
     if (a->store == NULL)
         return false;
-    if (a->there == STORE_THERE) {
+    if (a->there) {
         adding_compare(a->store->header, a->path, &a->design);
         compare_foreign(a->store, a->design.n);
     }
@@ -168,7 +168,7 @@ bool adding_make(struct adding *a, struct err *err)
 {
     char layout[LAYOUT_TEXT];
     struct store *s = a->store;
-    if (a->there == STORE_THERE)
+    if (a->there)
         return true;
     const struct header planned = *s->header;
     if (!keyopt_check_first(&a->keyopt, err) || !store_make(s, layout, err))

@@ -68,11 +68,11 @@ struct adding {
     struct add_options options;
     struct sources sources; /* their keys are known */
 
-    struct store *store;    /* the filter that takes the keys */
-    enum store_there there; /* before adding_make */
-    struct feed feed; /* title and finish are the caller's; its ctx is this struct, its slots are
-                         struct added, of which finish prints records among the first `done` */
-    bool stopped;     /* by feed.finish */
+    struct store *store; /* the filter that takes the keys */
+    bool there;          /* before adding_make */
+    struct feed feed;    /* title and finish are the caller's; its ctx is this struct, its slots are
+                            struct added, of which finish prints records among the first `done` */
+    bool stopped;        /* by feed.finish */
     /* The rest is private. */
     const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
     struct refit *refit; /* NULL: the file keeps its size */

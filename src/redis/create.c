@@ -24,7 +24,7 @@ static bool has_config(const struct redis *r)
 /* ---- What exists. */
 
 /* Sets len and missing of each shard. */
-static bool look(struct redis *r, enum store_there *there, struct err *err)
+static bool look(struct redis *r, bool *there, struct err *err)
 {
     unsigned n_missing = 0;
     requests_clear(&r->rq);
@@ -41,14 +41,13 @@ static bool look(struct redis *r, enum store_there *there, struct err *err)
         s->missing = s->len == 0 && configured == 0;
         n_missing += s->missing;
     }
-    *there = n_missing == 0 ? STORE_THERE : n_missing < r->n_shards ? STORE_IN_PART : STORE_ABSENT;
+    *there = n_missing == 0;
     return true;
 }
 
 /* ---- Design. */
 
-static bool design(struct redis *r, const struct store_plan *plan, enum store_there there,
-                   struct err *err)
+static bool design(struct redis *r, const struct store_plan *plan, bool there, struct err *err)
 {
     struct creation *c = &r->creation;
     uint64_t n = plan->n;
@@ -63,7 +62,7 @@ static bool design(struct redis *r, const struct store_plan *plan, enum store_th
     if (r->configured ? !redis_filter(&r->spec, &c->filter, &why)
                       : !design_layout(&wishes, 0, &c->filter, &why))
         return redis_unfit(r, err, why.text);
-    if (unknown && there == STORE_THERE)
+    if (unknown && there)
         return redis_unfit(r, err, "its size is unknown: give it in layout=, or --capacity");
     if (unknown)
         return fail(err,
@@ -99,37 +98,34 @@ static bool check_lengths(const struct redis *r, struct err *err)
 }
 
 /* For bitmaps, which may be several shards. */
-static bool prepare_bitmaps(struct redis *r, const struct store_plan *plan, enum store_there *there,
+static bool prepare_bitmaps(struct redis *r, const struct store_plan *plan, bool *there,
                             struct err *err)
 {
     struct creation *c = &r->creation;
     if (!redis_is_bitmap(r, err) || !look(r, there, err) ||
-        (*there == STORE_IN_PART && !redis_configure(r, &r->spec, err)))
+        (!*there && !redis_configure(r, &r->spec, err)))
         return false;
     c->by_n = !design_fixes_size(&r->spec, 0);
     /* Without a configuration, the size of an existing bitmap is known only from its length. */
-    bool designed = *there != STORE_THERE || (c->by_n && !has_config(r));
+    bool designed = !*there || (c->by_n && !has_config(r));
     if (designed && (!design(r, plan, *there, err) || !check_lengths(r, err)))
         return false;
-    return *there != STORE_THERE || redis_settle(r, err);
+    return !*there || redis_settle(r, err);
 }
 
-static bool prepare_module(struct redis *r, const struct store_plan *plan, enum store_there *there,
+static bool prepare_module(struct redis *r, const struct store_plan *plan, bool *there,
                            struct err *err)
 {
-    bool found;
-    if (!module_open(r, &found, err))
+    if (!module_open(r, there, err))
         return false;
-    *there = found ? STORE_THERE : STORE_ABSENT;
-    if (found)
+    if (*there)
         return true;
     r->creation.by_n = true;
     return design(r, plan, *there, err);
 }
 
 struct store *redis_prepare(const char *name, const struct store_plan *plan,
-                            const struct open_options *options, enum store_there *there,
-                            struct err *err)
+                            const struct open_options *options, bool *there, struct err *err)
 {
     struct redis *r = redis_connect(name, options, err);
     const struct key_rule rule = {0};
@@ -141,7 +137,7 @@ struct store *redis_prepare(const char *name, const struct store_plan *plan,
         return NULL;
     }
     /* The header, as far as it is known before the filter is made. */
-    if (*there != STORE_THERE)
+    if (!*there)
         header_begin_foreign(&r->header, &r->creation.filter, &rule, true);
     return &r->store;
 }

@@ -23,8 +23,7 @@
 struct store *redis_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err);
 struct store *redis_prepare(const char *name, const struct store_plan *plan,
-                            const struct open_options *options, enum store_there *there,
-                            struct err *err);
+                            const struct open_options *options, bool *there, struct err *err);
 
 /* If pushing fails, the temporary key is deleted; if that fails too, it expires. */
 bool redis_pull(const char *name, const struct open_options *options, struct layout_filter *filter,

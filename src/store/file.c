@@ -217,11 +217,10 @@ struct store *store_in_memory(const struct header *h, struct err *err)
 }
 
 struct store *file_prepare(const char *path, const struct store_plan *plan,
-                           const struct open_options *ignored, enum store_there *there,
-                           struct err *err)
+                           const struct open_options *ignored, bool *there, struct err *err)
 {
     (void)ignored;
-    *there = STORE_THERE;
+    *there = true;
     if (access(path, F_OK) == 0)
         return open_file(path, STORE_WRITE, err);
     if (errno != ENOENT) {
@@ -230,7 +229,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
     }
     if (!filter_may_change(path, err))
         return NULL;
-    *there = STORE_ABSENT;
+    *there = false;
     struct file *file = file_new(path, err);
     if (file == NULL)
         return NULL;

@@ -39,8 +39,7 @@ struct store *store_open(const char *name, enum store_mode mode, const struct op
 }
 
 struct store *store_prepare(const char *name, const struct store_plan *plan,
-                            const struct open_options *options, enum store_there *there,
-                            struct err *err)
+                            const struct open_options *options, bool *there, struct err *err)
 {
     const struct store_place *place = built_place(name, err);
     return place != NULL ? place->prepare(name, plan, options, there, err) : NULL;

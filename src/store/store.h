@@ -92,8 +92,6 @@ struct store *store_open(const char *name, enum store_mode mode, const struct op
                          struct err *err);
 void store_close(struct store *s); /* or NULL */
 
-enum store_there { STORE_THERE, STORE_IN_PART, STORE_ABSENT };
-
 /* A filter that is to be made if it does not exist. */
 struct store_plan {
     uint64_t n; /* keys; 0: not given */
@@ -105,10 +103,10 @@ struct store_plan {
 
 /* Opens a filter that need not exist, for writing. If it exists, it is opened as by store_open,
  * except that in Redis its size may also follow from n and p. If it does not exist, or if some of
- * its shards do not, it has only a header until store_make. Nothing is written yet. */
+ * its shards do not, *there is false, and it has only a header until store_make. Nothing is written
+ * yet. */
 struct store *store_prepare(const char *name, const struct store_plan *plan,
-                            const struct open_options *options, enum store_there *there,
-                            struct err *err);
+                            const struct open_options *options, bool *there, struct err *err);
 
 /* Makes what store_prepare found missing, or opens what another process has made meanwhile. Each
  * shard is made in one step: of several processes that make it from different options, one makes it
@@ -228,8 +226,7 @@ struct store_place {
     struct store *(*open)(const char *name, enum store_mode mode,
                           const struct open_options *options, struct err *err);
     struct store *(*prepare)(const char *name, const struct store_plan *plan,
-                             const struct open_options *options, enum store_there *there,
-                             struct err *err);
+                             const struct open_options *options, bool *there, struct err *err);
     bool (*pull)(const char *name, const struct open_options *options, struct layout_filter *filter,
                  struct layout_bits *bits, struct err *err);
     bool (*push)(const char *name, const struct layout_filter *filter, const uint8_t *const *data,
@@ -243,8 +240,7 @@ extern const struct store_place store_servers[];
 struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
                         struct err *err);
 struct store *file_prepare(const char *path, const struct store_plan *plan,
-                           const struct open_options *ignored, enum store_there *there,
-                           struct err *err);
+                           const struct open_options *ignored, bool *there, struct err *err);
 
 /* Makes an empty filter with this header in memory (filter_open_memory). NULL: see err. */
 struct store *store_in_memory(const struct header *h, struct err *err);

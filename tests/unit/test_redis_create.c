@@ -19,9 +19,11 @@ static const char *address(const char *rest)
     return text;
 }
 
-static struct store *prepare(const char *name, uint64_t n, enum store_there wanted)
+enum { ABSENT = false, THERE = true }; /* all of it, or not */
+
+static struct store *prepare(const char *name, uint64_t n, bool wanted)
 {
-    enum store_there there = STORE_THERE;
+    bool there = true;
     const struct store_plan plan = {.n = n, .p = 0.01};
     struct store *s = store_prepare(name, &plan, NULL, &there, &err);
     MUST(s != NULL);
@@ -38,8 +40,8 @@ static void asks(const char *command, const char *answer)
 TEST(keys_of_the_first_stay)
 {
     const char *name = address("k&layout=gozero:bits=1003");
-    struct store *first = prepare(name, 0, STORE_ABSENT);
-    struct store *second = prepare(name, 0, STORE_ABSENT);
+    struct store *first = prepare(name, 0, ABSENT);
+    struct store *second = prepare(name, 0, ABSENT);
     asks("EXISTS k", "0");
     MUST(store_make(first, layout, &err));
     CHECK_STR(layout, "");
@@ -51,16 +53,16 @@ TEST(keys_of_the_first_stay)
     asks("DBSIZE", "1");
     store_close(first);
     store_close(second);
-    store_close(prepare(name, 0, STORE_THERE));
+    store_close(prepare(name, 0, THERE));
     asks("DEL k", "1");
 }
 
 TEST(another_size_does_not_fit)
 {
     const char *name = address("k&layout=gozero");
-    struct store *first = prepare(name, 100, STORE_ABSENT);
-    struct store *same = prepare(name, 100, STORE_ABSENT);
-    struct store *other = prepare(name, 1000, STORE_ABSENT);
+    struct store *first = prepare(name, 100, ABSENT);
+    struct store *same = prepare(name, 100, ABSENT);
+    struct store *other = prepare(name, 1000, ABSENT);
     MUST(store_make(first, layout, &err));
     CHECK_STR(layout, "gozero:bits=1101");
     asks("STRLEN k", "138");
@@ -79,14 +81,14 @@ TEST(another_size_does_not_fit)
 TEST(one_configuration)
 {
     const char *name = address("k&layout=redisson&shards=3");
-    struct store *first = prepare(name, 300, STORE_ABSENT);
-    struct store *second = prepare(name, 600, STORE_ABSENT);
+    struct store *first = prepare(name, 300, ABSENT);
+    struct store *second = prepare(name, 600, ABSENT);
     MUST(store_make(first, layout, &err));
     CHECK_STR(layout, "");
     MUST(store_make(second, layout, &err));
     for (unsigned lost = 0; lost < 3; lost++) {
         CHECK(sh("redis a DEL 'k:{%u}:config'", lost) == 0);
-        struct store *third = prepare(name, 900, STORE_IN_PART);
+        struct store *third = prepare(name, 900, ABSENT);
         MUST(store_make(third, layout, &err));
         store_close(third);
     }
@@ -97,8 +99,8 @@ TEST(one_configuration)
     asks("DBSIZE", "3");
     /* Two at once, with different options: refused, and no key is in. */
     asks("DEL 'k:{1}:config' 'k:{2}:config' 'k:{0}:config'", "3");
-    struct store *fourth = prepare(name, 300, STORE_ABSENT);
-    struct store *fifth = prepare(name, 900, STORE_ABSENT);
+    struct store *fourth = prepare(name, 300, ABSENT);
+    struct store *fifth = prepare(name, 900, ABSENT);
     MUST(store_make(fourth, layout, &err));
     asks("DEL 'k:{1}:config'", "1");
     CHECK(!store_make(fifth, layout, &err));
