@@ -2,7 +2,6 @@
 /* seen create: checks options, reads keys, and reports on the filter. filter_build.h makes the
  * filter from the keys. */
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
