@@ -10,9 +10,9 @@
 #include "base/parallel.h"
 #include "base/sig.h"
 
-static bool wait_for(int fd, short type, off_t byte, bool give_up)
+static bool lock(int fd, short type, off_t byte, bool wait, bool give_up)
 {
-    while (!port_lock(fd, type, byte, true))
+    while (!port_lock(fd, type, byte, wait))
         if (errno != EINTR || (give_up && sig_caught()))
             return false;
     return true;
@@ -20,12 +20,12 @@ static bool wait_for(int fd, short type, off_t byte, bool give_up)
 
 void lock_release(int fd, off_t byte)
 {
-    (void)wait_for(fd, F_UNLCK, byte, false);
+    (void)lock(fd, F_UNLCK, byte, false, false);
 }
 
 bool lock_try(int fd, short type, off_t byte)
 {
-    return port_lock(fd, type, byte, false);
+    return lock(fd, type, byte, false, false);
 }
 
 bool lock_alive(int fd)
@@ -82,7 +82,7 @@ static bool wait_for_turn(int fd, short type, const char *name, bool give_up)
     if (errno != EAGAIN && errno != EACCES)
         return false;
     bool tells = lock_slow != NULL && start_teller(&t, &thread);
-    bool ok = wait_for(fd, type, LOCK_TURN, give_up);
+    bool ok = lock(fd, type, LOCK_TURN, true, give_up);
     int why = errno;
     if (tells) {
         pthread_mutex_lock(&t.mutex);
