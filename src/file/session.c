@@ -485,7 +485,8 @@ static bool touch(void *ctx, uint64_t page)
     struct session *s = t->s;
     uint8_t *marks = t->touched + page / 8, bit = (uint8_t)(1u << page % 8);
     bool marked = __atomic_load_n(marks, __ATOMIC_RELAXED) & bit;
-    if (changes_many(s) ? marked : is_noted(s, t->layer, page))
+    /* A rotation in this turn takes the marks of a layer away. */
+    if (marked && (changes_many(s) || is_noted(s, t->layer, page)))
         return true;
     if (!filter_check_page(s->filter, t->layer, page, t->err))
         return false;
