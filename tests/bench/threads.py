@@ -27,7 +27,7 @@ FIRST = 10**10  # 11 digits
 JOBS = {
     "create": "{seen} create --force -j{j} -p 0.01 x.seen keys",
     "create --memory 8G": "{seen} create --force -j{j} -p 0.01 --memory 8G x.seen keys",
-    "create --compact": "{seen} create --force -j{j} -p 0.01 --compact x.seen keys",
+    "create --compact": "{seen} create --force -j{j} -p 0.01 --compact --memory 8G x.seen keys",
     "query": "{seen} query -j{j} a.seen asked",
     "query, compact": "{seen} query -j{j} c.seen asked",
     "dedup, all new": "rm -f x.seen; {seen} dedup -j{j} -p 0.01 --create -n {n} x.seen keys",
