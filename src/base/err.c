@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool fail(struct err *err, const char *fmt, ...)
+bool(fail)(struct err *err, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -15,7 +15,7 @@ bool fail(struct err *err, const char *fmt, ...)
     return false;
 }
 
-bool fail_errno(struct err *err, const char *fmt, ...)
+bool(fail_errno)(struct err *err, const char *fmt, ...)
 {
     int saved = errno;
     va_list ap;
@@ -25,7 +25,7 @@ bool fail_errno(struct err *err, const char *fmt, ...)
     return fail_more(err, ": %s", strerror(saved));
 }
 
-bool fail_more(struct err *err, const char *fmt, ...)
+bool(fail_more)(struct err *err, const char *fmt, ...)
 {
     size_t len = strlen(err->text);
     va_list ap;

@@ -11,7 +11,7 @@
 
 enum { EXIT_SELECTED = 0, EXIT_NONE = 1, EXIT_ERROR = 2 };
 
-/* Prints a message that begins with `prefix`, after "seen: ". Returns false, for what has failed. */
+/* Prints a message that begins with `prefix`, after "seen: ". Always returns false. */
 bool say(const char *prefix, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define say_error(...)   say("", __VA_ARGS__)

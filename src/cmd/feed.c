@@ -365,9 +365,11 @@ static void free_batches(struct feed *f)
 
 bool feed_run(struct feed *f)
 {
+    bool ok = false;
     f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
-    bool ok = f->batch != NULL || say_error("out of memory");
-    if (ok)
+    if (f->batch == NULL)
+        say_error("out of memory");
+    else
         ok = f->keyopt->n_keys > 0 ? feed_given(f) : feed_input(f);
     free_batches(f);
     if (!ok)

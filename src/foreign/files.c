@@ -172,13 +172,15 @@ static bool is_compressed(const struct foreign_files *f, int fd)
 static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
     struct stat st;
+    struct mapped map;
     if (fstat(fd, &st) != 0)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
         return read_unmapped(f, i, fd, err);
-    if (!mapped_open(&f->mapped[i], fd, (uint64_t)st.st_size, f->in.name[i]))
+    if (!mapped_open(&map, fd, (uint64_t)st.st_size, f->in.name[i]))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
-    f->in.data[i] = (const uint8_t *)f->mapped[i].data;
+    f->mapped[i] = map;
+    f->in.data[i] = (const uint8_t *)map.data;
     f->in.len[i] = (uint64_t)st.st_size;
     return true;
 }

@@ -143,6 +143,7 @@ static bool name_shards(struct redis *r, struct err *err)
         return redis_unfit(r, err,
                            "a key with a brace cannot have shards: all of them would be in "
                            "one slot");
+    assert(r->n_shards > 0);
     r->shard = calloc(r->n_shards, sizeof *r->shard);
     if (r->shard == NULL)
         return fail(err, "out of memory");

@@ -200,7 +200,7 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
         run -0 seen verify c.seen
         seen stats --json c.seen >told
         jq -e "[.fpr_design, .layers[].fpr_design] | map(. * 1e9 | round) ==
-            ($before | map(. * $p / $before[0] * 1e9 | round))" told
+            ($before | map(. * $p / ${before}[0] * 1e9 | round))" told
         # Six standard deviations above what is expected.
         seen query -c c.seen others >hits || true
         awk -v p="$p" '{ exit !($1 <= 200000 * p + 6 * sqrt(200000 * p)) }' hits

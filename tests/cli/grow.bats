@@ -446,7 +446,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     # Its FPR would be 1 % too high.
     seq $((room + room / 500)) | seen create --fixed --foldable -n 100k more.seen
     seen shrink -o same.seen more.seen
-    [ "$(size same.seen)" = "$(size more.seen)" ]
+    equal "$(size same.seen)" "$(size more.seen)"
 }
 
 @test "shrink: the last layer of a filter that grew, which goes on growing" {

@@ -308,7 +308,7 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
                 # shellcheck disable=SC2086 # words
                 redis a AFTER ${when% *} RENAME new k
                 run -2 --separate-stderr seen $command "$(uri k)" keys
-                [ $command = add ] || cmp <(echo "$output") <(seq "${when##* }")
+                [ $command = add ] || equal "$output" "$(seq "${when##* }")"
                 [ "$stderr" = "seen: cannot go on with '$(uri k)': keys that were added are \
 missing: the filter was deleted or replaced, or a failover has lost them" ]
             done

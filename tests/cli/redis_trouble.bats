@@ -83,7 +83,7 @@ LARGE=gozero:bits=4000000 # 500 kB, for 20000 keys with an FPR of 1e-16
 LOST='keys that were added are missing: the filter was deleted or replaced, or a failover has lost them'
 
 @test "a filter that another client deletes, and that is made anew, ends the batch: nothing is printed twice" {
-    local command again at
+    local command again at wanted
     again="$(cli DEL k); $(cli SETBIT k 3999999 0)"
     # All batches have the same keys: each of them would be new again.
     for _ in 1 2 3; do seq 1024; done >keys
@@ -95,7 +95,8 @@ LOST='keys that were added are missing: the filter was deleted or replaced, or a
             proxy BITFIELD $at run "$again"
             run -2 --separate-stderr seen $command "$(uri k $LARGE proxy)" keys
             said "$LOST"
-            [ $command = add ] || cmp <(printf '%s' "${output:+$output$'\n'}") <(seq $((at < 1024 ? 0 : 1024)))
+            wanted=$(seq $((at < 1024 ? 0 : 1024)))
+            [ $command = add ] || [ "$output" = "$wanted" ]
         done
         # Behind the last batch, which asked for the first key, as the second one did. Both have it.
         empty k 500000

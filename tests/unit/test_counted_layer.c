@@ -451,9 +451,10 @@ static void limit_memory(uint64_t more)
 static void check_crowd(bool ok, bool fits, const struct err *err)
 {
     CHECK(ok == fits);
-    CHECK_STR(err->text, fits ? ""
-                              : "the hashes of more than 65536 keys are too close together: such "
-                                "keys were chosen to do harm; a filter made with --secret takes them");
+    CHECK_STR(err->text,
+              fits ? ""
+                   : "the hashes of more than 65536 keys are too close together: such "
+                     "keys were chosen to do harm; a filter made with --secret takes them");
 }
 
 static int build_crowd(void *ctx)
