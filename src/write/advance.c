@@ -129,12 +129,22 @@ bool advance(struct session *s, unsigned threads, struct err *err)
            session_change(s, &h, err);
 }
 
+static bool check_forgets(const struct filter *f, struct err *err)
+{
+    return format_forgets(&f->header) ||
+           fail(err,
+                "'%s' has no generations, so it cannot be rotated; 'seen create "
+                "--generations' makes filters that can be",
+                f->path);
+}
+
 static bool rotate_once(struct session *s, unsigned threads, double *emptied, struct err *err)
 {
+    const struct filter *f = s->filter;
     if (!session_lock(s, err))
         return false;
-    bool ok = advance_finish(s, err);
-    *emptied = (double)chain_oldest_keys(&s->filter->header, &s->counters);
+    bool ok = check_forgets(f, err) && advance_finish(s, err); /* it may be another file now */
+    *emptied = (double)chain_oldest_keys(&f->header, &s->counters);
     ok = ok && advance(s, threads, err);
     session_unlock(s);
     return ok;
@@ -144,12 +154,7 @@ static bool rotate_file(struct filter *f, unsigned threads, double *emptied, str
 {
     struct session s;
     struct err why;
-    if (!format_forgets(&f->header))
-        return fail(err,
-                    "'%s' has no generations, so it cannot be rotated; 'seen create "
-                    "--generations' makes filters that can be",
-                    f->path);
-    if (!session_begin(&s, f, err))
+    if (!check_forgets(f, err) || !session_begin(&s, f, err))
         return false;
     bool ok = rotate_once(&s, threads, emptied, err);
     return session_end(&s, true, ok ? err : &why) && ok;

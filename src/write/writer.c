@@ -446,7 +446,8 @@ static bool make_room(struct writer *w, const struct call *c, size_t *room, stru
     *room = LAYER_BATCH;
     if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
-    double n_design = (double)newest(w)->n_design, left = n_design - keys_in_layer(w);
+    /* A forged layer may be made for no key. */
+    double n_design = fmax(1, (double)newest(w)->n_design), left = n_design - keys_in_layer(w);
     if (left < 1)
         return look_ahead(w, c, &known, err) &&
                (known || (next_layer(w, err) && make_room(w, c, room, err)));

@@ -187,6 +187,52 @@ TEST(a_rotation_that_is_cut_off_loses_nothing_that_lives)
     }
 }
 
+/* A turn that rotates several times, in a process that dies after so many steps of rotations. */
+struct long_turn {
+    const char *path;
+    int steps;
+};
+
+static int steps_left;
+
+static void die_at_last(int step)
+{
+    (void)step;
+    if (--steps_left == 0)
+        _exit(0);
+}
+
+static int add_and_die_there(void *ctx)
+{
+    const struct long_turn *turn = ctx;
+    steps_left = turn->steps;
+    advance_step = die_at_last;
+    return add(turn->path, 10000, 40000, true) > 0 && steps_left > 0 ? 1 : 2;
+}
+
+/* Layers of more than one page come round again in the turn: their pages are marked again. */
+TEST(a_turn_of_several_rotations_that_is_cut_off_leaves_a_sound_file)
+{
+    int status = 0, kills = 0;
+    for (int steps = 1; status == 0; steps++) {
+        struct long_turn turn = {"r.seen", steps};
+        struct header h;
+        struct err err;
+        const struct key_rule rule = {0};
+        header_begin(&h, &rule, false);
+        MUST(chain_start_ring(&h, kind_usual(), 2, 8000, 1e-6, &err));
+        CHECK(layer_pages(&h.layers[0]) >= 2);
+        CHECK(make("r.seen", &h) && add("r.seen", 0, EACH, false) == EACH);
+        status = in_child(add_and_die_there, &turn);
+        kills += status == 0;
+        /* The next writer puts it in order, and needs no repair for it. */
+        CHECK(add("r.seen", 100000, EACH, false) == EACH);
+        CHECK(is_sound("r.seen") && count("r.seen", 100000, EACH) == EACH);
+        scratchdir_clear();
+    }
+    CHECK(status == 1 && kills >= 3 * 6);
+}
+
 TEST(another_rotation_takes_up_one_that_was_cut_off)
 {
     for (int step = 1; step <= 2; step++) {
@@ -594,6 +640,7 @@ int main(void)
     if (!scratchdir_enter())
         return 1;
     RUN(a_rotation_that_is_cut_off_loses_nothing_that_lives);
+    RUN(a_turn_of_several_rotations_that_is_cut_off_leaves_a_sound_file);
     RUN(another_rotation_takes_up_one_that_was_cut_off);
     RUN(a_writer_ends_in_order_after_another_made_the_file_grow);
     RUN(keys_that_come_again_stay_and_are_not_new);
