@@ -157,10 +157,13 @@ bool sources_enter(struct sources *s, size_t len, struct err *err)
     if (s->follow && any_replaced(s)) {
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_wrlock(&s->lock);
-        ok = follow(s, err);
+        if (s->lost.text[0] == '\0' && !follow(s, err))
+            s->lost = *err;
         pthread_rwlock_unlock(&s->lock);
         pthread_rwlock_rdlock(&s->lock);
     }
+    if (s->lost.text[0] != '\0')
+        ok = fail(err, "%s", s->lost.text);
     for (size_t i = 0; i < s->n; i++) {
         struct err why;
         if (!store_enter(s->filter[i].now, len, &why) && ok)

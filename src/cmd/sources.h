@@ -56,6 +56,7 @@ struct sources {
     struct confirm *list; /* NULL: none */
     /* The rest is private. */
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to follow */
+    struct err lost;       /* why follow failed, after which nothing is asked; empty: it has not */
     struct {
         atomic_uint batches, keys, found;
         atomic_bool capitals; /* these keys have capitals */

@@ -233,6 +233,7 @@ bool foreign_whole(const struct foreign_files *f, struct err *err)
 
 bool foreign_check(const struct foreign_files *f, const char *name, struct err *err)
 {
+    const struct layout *layout = f->spec->kind->layout;
     const uint8_t *data = f->in.data[0];
     size_t len = (size_t)f->in.len[0]; /* of a mapping */
     const struct content *c = NULL;
@@ -242,7 +243,7 @@ bool foreign_check(const struct foreign_files *f, const char *name, struct err *
     if (len >= 8 && memcmp(data, "PAR1", 4) == 0 && memcmp(data + len - 4, "PAR1", 4) == 0)
         return fail(err, "'%s' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters",
                     name);
-    if (f->spec->kind->layout->recognize != NULL)
+    if (layout->recognize != NULL && !layout->recognize(&f->in))
         c = content_find_filter(data, len < CONTENT_HEAD ? (size_t)len : CONTENT_HEAD);
     return c == NULL || fail(err, "'%s' is %s: %s", name, c->what, c->reader);
 }
@@ -259,7 +260,8 @@ void foreign_close(struct foreign_files *f)
 bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err)
 {
     const struct kind *kind, *found = NULL;
-    bool any = false;
+    bool any = false, other = false;
+    struct err why;
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
         struct foreign_files files;
         struct layout_spec spec;
@@ -269,10 +271,8 @@ bool foreign_recognize(const char *name, struct layout_spec *out, struct err *er
         bool opened = foreign_open(&files, name, &spec, NULL, err);
         any |= opened;
         bool fits = opened && layout->recognize(&files.in);
-        bool ok = !opened || foreign_check(&files, name, err);
+        other |= opened && !foreign_check(&files, name, &why);
         foreign_close(&files);
-        if (!ok)
-            return false;
         if (fits && found != NULL)
             return fail(err, "'%s' may be of layout %s or %s: --layout says which", name,
                         found->name, kind->name);
@@ -281,6 +281,8 @@ bool foreign_recognize(const char *name, struct layout_spec *out, struct err *er
     }
     if (!any)
         return false;
+    if (found == NULL && other)
+        return fail(err, "%s", why.text);
     if (found == NULL)
         return fail(err, "the layout of '%s' cannot be recognised by its content: give --layout",
                     name);

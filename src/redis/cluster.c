@@ -135,7 +135,7 @@ static uint16_t map_node(struct cluster *cl, const struct node *teller, const st
  * Ranges not understood are skipped: commands for their slots go to any node, which redirects. */
 static bool take_map(struct cluster *cl, const struct node *teller, const struct reply *map)
 {
-    if (map->type != REPLY_ARRAY)
+    if (map->type != REPLY_ARRAY || map->n > SLOTS)
         return false;
     cl->is_cluster = true;
     memset(cl->owners, UCHAR_MAX, sizeof cl->owners);

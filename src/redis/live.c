@@ -268,8 +268,10 @@ enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, s
                          size_t *done, struct err *err)
 {
     size_t wanted = n - *done < r->batch ? n - *done : r->batch, some = wanted;
-    if (is_stale(r) && !redis_count(r, err))
+    /* The first keys may come late, and no witness shows that the filter was deleted meanwhile. */
+    if ((!r->begun && !redis_lengths(r, err)) || (is_stale(r) && !redis_count(r, err)))
         return ADD_FAILED;
+    r->begun = true;
     place_keys(r, hashes_from(keys, *done), wanted);
     if (r->options.max_fpr > 0) {
         some = fitting(r, wanted);

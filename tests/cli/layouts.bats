@@ -126,6 +126,14 @@ $layout $layout -o FILTER" seen ${command/F/$file}
     for file in redisbloom.header redisbloom.data redisbloom; do
         quiet seen import --force --layout redisbloom $file -o new
     done
+    # Their headers begin as those of poppy do: with a 2.
+    for n in 2 258; do
+        seq $n | quiet seen create --force --layout redisbloom few
+        quiet seen export --force few -o few
+        for layout in auto redisbloom; do
+            run -0 seen import --force --layout $layout few -o new
+        done
+    done
     python3 - <<'END'
 import struct
 open('java', 'wb').write(b'\xac\xed\0\5sr\0"com.google.common.hash.BloomFilter' + bytes(200))

@@ -82,6 +82,19 @@ LARGE=gozero:bits=4000000 # 500 kB, for 20000 keys with an FPR of 1e-16
 
 LOST='keys that were added are missing: the filter was deleted or replaced, or a failover has lost them'
 
+@test "a filter that is deleted before the first key comes takes none, and is not made anew" {
+    local command
+    seq 100 >keys
+    for command in add dedup; do
+        empty k 2500
+        proxy BITCOUNT 1 run "$(cli DEL k)"
+        run -2 --separate-stderr seen $command "$(uri k $SMALL proxy)" keys
+        said 'the bitmap was deleted or replaced by a shorter one'
+        [ "$output" = '' ]
+        [ "$(redis a EXISTS k)" = 0 ]
+    done
+}
+
 @test "a filter that another client deletes, and that is made anew, ends the batch: nothing is printed twice" {
     local command again at wanted
     again="$(cli DEL k); $(cli SETBIT k 3999999 0)"

@@ -77,12 +77,35 @@ TEST(answers_stay_void_if_another_file_takes_the_name)
     scratchdir_clear();
 }
 
+/* Another thread, which does not see any more that the file was replaced, must not ask the new one.
+ */
+TEST(after_a_file_that_does_not_fit_nothing_is_asked)
+{
+    struct keyopt keyopt = KEYOPT_DEFAULT;
+    struct sources s = SOURCES_DEFAULT;
+    struct err err;
+    s.follow = true;
+    make("f", 0);
+    make("new", PREP_FOLD);
+    if (open_f(&s, &keyopt)) {
+        CHECK(rename("new", "f") == 0);
+        for (int thread = 0; thread < 2; thread++) {
+            CHECK(!sources_enter(&s, 0, &err));
+            CHECK(!sources_leave(&s, false, &err));
+            CHECK_STR(err.text, "'f' was replaced by a filter that differs in --ignore-case");
+        }
+    }
+    sources_close(&s);
+    scratchdir_clear();
+}
+
 int main(void)
 {
     if (!scratchdir_enter())
         return 1;
     RUN(answers_of_a_filter_that_is_overwritten_are_void);
     RUN(answers_stay_void_if_another_file_takes_the_name);
+    RUN(after_a_file_that_does_not_fit_nothing_is_asked);
     scratchdir_leave();
     return check_done();
 }
