@@ -455,7 +455,7 @@ static bool make_room(struct writer *w, const struct call *c, size_t *room, stru
     return true;
 }
 
-/* If so many keys come to an empty layer, they or the next ones will touch all of its pages. */
+/* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once. */
 static void expect_keys(const struct writer *w, size_t n)
 {
     const struct layer *layer = newest(w);

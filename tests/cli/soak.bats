@@ -14,8 +14,8 @@ soak()
     python3 "$SOURCE/tests/soak/soak" --short --jobs 2 ${seed:+--seed "$seed"} "$@"
 }
 
-# slice N [FEW]: so many cases with FULL=1; or fewer, and under a sanitizer, where to start a process takes longer than
-# a case. `make soak` tries all of them.
+# slice N [FEW]: prints how many cases to try: N with FULL=1, else FEW or fewer. Under a sanitizer processes start
+# slowly, and it is a fifth. `make soak` tries all cases.
 slice()
 {
     if [ -n "${FULL-}" ]; then

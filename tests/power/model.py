@@ -36,8 +36,8 @@ The file is of one page of data. Its parts are those that the program writes one
 
 The processes are generators that yield operations. No value is kept from one operation to the next
 but in their variables (see Model.run). The names of steps are those that can be left out.
-MODEL_STATES=500000 limits the states that are visited for a set of processes: the first so many. Without FULL=1 and
---long, 50,000 are enough where the protocol holds.
+MODEL_STATES=500000: for each set of processes, that many states are visited at most. Without FULL=1 and --long it is
+50,000 where the protocol holds.
 
 Not in the model: a sync that fails and the note of it are one step; a writer that is killed between them leaves
 no note. A reader that relies on a page that it has checked finds out in one step with what it reads of it that

@@ -187,7 +187,7 @@ TEST(a_rotation_that_is_cut_off_loses_nothing_that_lives)
     }
 }
 
-/* A turn that rotates several times, in a process that dies after so many steps of rotations. */
+/* A process rotates several times in one turn, and dies after a number of steps. */
 struct long_turn {
     const char *path;
     int steps;

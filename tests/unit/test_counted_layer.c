@@ -486,7 +486,8 @@ static int combine_crowds(void *ctx)
     return check_ok ? 0 : 1;
 }
 
-/* Two sets with keys of their own: as many as fit in one set, or in the union, or in none. */
+/* Two sets without common keys. Of the first size, their union fits; of the second, each set alone;
+ * of the third, none. */
 TEST(memory_is_bounded_if_hashes_are_crowded)
 {
     static const size_t sizes[] = {COUNTED_CROWD / 2, COUNTED_CROWD, 1000000};
