@@ -8,6 +8,9 @@
 
 load ../lib/helpers
 
+# All that stats says of layers but their age.
+layers() { seen stats --json "$1" | jq -c '.layers | map(del(.age_seconds))'; }
+
 generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | join(" ")'; }
 
 @test "what was added within the last G generations is found, what is older is not" {
@@ -70,7 +73,7 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
     local how pid status before
     for how in --fixed --grow; do
         seq 100 | quiet seen create "$how" new.seen
-        before=$(seen stats --json new.seen | jq -c .layers)
+        before=$(layers new.seen)
         seen create --force --generations 2 -n 1000 --empty f.seen
         hold_lock f.seen
         seen rotate f.seen 2>err &
@@ -84,7 +87,7 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
         wait "$holder"
         grep -q 'has no generations, so it cannot be rotated' err
         [ "$(seen query -c f.seen <(seq 100))" = 100 ]
-        equal "$(seen stats --json f.seen | jq -c .layers)" "$before"
+        equal "$(layers f.seen)" "$before"
         seen verify f.seen
     done
 }
