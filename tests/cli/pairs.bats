@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: MIT
+# hold_lock sets holder.
+# shellcheck disable=SC2154
 load ../lib/helpers
 # tags: repeating
 
@@ -179,6 +181,29 @@ unharmed()
     ln -s f link
     refuses "seen: 'link' is the filter itself: --also is for others" seen dedup f --also link -k b
     refuses "seen: 'link' is a filter, not a sorted list" seen query f --confirm link -k b
+}
+
+@test "a ring that is replaced by another filter while rotate waits: that one is not rotated" {
+    local how pid status before
+    for how in --fixed --grow; do
+        seq 100 | quiet seen create "$how" new.seen
+        before=$(seen stats --json new.seen | jq -c '.layers | map(del(.age_seconds))')
+        seen create --force --generations 2 -n 1000 --empty f.seen
+        hold_lock f.seen
+        seen rotate f.seen 2>err &
+        pid=$!
+        until_waiting f.seen $pid
+        mv new.seen f.seen
+        echo >release
+        status=0
+        wait $pid || status=$?
+        [ $status = 2 ]
+        wait "$holder"
+        grep -q 'has no generations, so it cannot be rotated' err
+        [ "$(seen query -c f.seen <(seq 100))" = 100 ]
+        equal "$(seen stats --json f.seen | jq -c '.layers | map(del(.age_seconds))')" "$before"
+        seen verify f.seen
+    done
 }
 
 @test "waiting for another writer can be interrupted" {

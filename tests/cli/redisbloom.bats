@@ -103,7 +103,7 @@ for 800 keys; it grows only in the program that it comes from" ]]
     for writer in "${writers[@]}"; do
         wait "$writer" || [ $? = 2 ]
     done
-    cat err? | grep -q "'f.seen' is full: it was made for 5000 keys"
+    grep -q "'f.seen' is full: it was made for 5000 keys" err?
     sound f.seen
     [ "$(links f.seen | head -n 1)" = 5000 ]
     seen verify f.seen

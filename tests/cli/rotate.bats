@@ -3,9 +3,8 @@
 # Filters with generations.
 # tags: threads
 
-# hold_lock sets holder.
+# `run` sets stderr.
 # shellcheck disable=SC2154
-
 load ../lib/helpers
 
 # All that stats says of layers but their age.
@@ -67,29 +66,6 @@ generations() { seen stats --json "$1" | jq -r '[.layers[].generation] | sort | 
         seen add --rotate-at-capacity f.seen /dev/null
     refuses "seen: 'f.seen' has no generations, so it cannot be rotated; 'seen create --generations' makes filters that can be" \
         seen rotate f.seen
-}
-
-@test "a ring that is replaced by another filter while rotate waits: that one is not rotated" {
-    local how pid status before
-    for how in --fixed --grow; do
-        seq 100 | quiet seen create "$how" new.seen
-        before=$(layers new.seen)
-        seen create --force --generations 2 -n 1000 --empty f.seen
-        hold_lock f.seen
-        seen rotate f.seen 2>err &
-        pid=$!
-        until_waiting f.seen $pid
-        mv new.seen f.seen
-        echo >release
-        status=0
-        wait $pid || status=$?
-        [ $status = 2 ]
-        wait "$holder"
-        grep -q 'has no generations, so it cannot be rotated' err
-        [ "$(seen query -c f.seen <(seq 100))" = 100 ]
-        equal "$(layers f.seen)" "$before"
-        seen verify f.seen
-    done
 }
 
 @test "rotation beside writers: nothing of the live generations is lost" {

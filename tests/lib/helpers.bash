@@ -201,7 +201,7 @@ await()
 # until_present FILTER KEY PROCESS: until that process has added it.
 until_present() { await "$3" seen query -q "$1" -k "$2" 2>/dev/null; }
 
-has_open() { find "/proc/$1/fd" -lname "$(realpath "$2")" 2>/dev/null | grep -q .; }
+has_open() { [ -n "$(find "/proc/$1/fd" -lname "$(realpath "$2")" 2>/dev/null)" ]; }
 
 # until_open FILE PROCESS: until that process has it open.
 until_open() { await "$2" has_open "$2" "$1"; }

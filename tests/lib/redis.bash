@@ -41,7 +41,7 @@ redis()
 }
 
 # Is it there, does it answer? "LOADING" is an answer.
-redis_answers() { redis "$1" PING 2>&1 | grep -Eq 'PONG|LOADING|NOAUTH'; }
+redis_answers() { [[ $(redis "$1" PING 2>&1) =~ PONG|LOADING|NOAUTH ]]; }
 
 redis_start()
 {
@@ -63,7 +63,7 @@ redis_start()
 }
 
 # has_loaded NAME: does it serve data, after a start with some?
-has_loaded() { ! redis "$1" GETBIT k 1 | grep -q LOADING; }
+has_loaded() { [[ $(redis "$1" GETBIT k 1) != *LOADING* ]]; }
 
 # redis_cut NAME PROCESS FILE: while the process runs, the server closes its connections each time
 # when the process has printed more into the file: it has a connection then.
@@ -161,8 +161,8 @@ redis_all_agree()
 {
     local i
     for i in 0 1 2 3 4 5; do
-        ! redis "c$i" INFO replication | grep -q 'master_link_status:down' || return
-        redis "c$i" CLUSTER INFO | grep -q 'cluster_state:ok' || return
+        [[ $(redis "c$i" INFO replication) != *master_link_status:down* ]] || return
+        [[ $(redis "c$i" CLUSTER INFO) == *cluster_state:ok* ]] || return
         [ "$(redis "c$i" CLUSTER NODES | grep -c slave)" = 3 ] || return
     done
 }

@@ -10,7 +10,7 @@
                 print nothing (the helpers equal and alike know that)
     wait        `wait` without a process: 0 whatever the processes returned; `run wait`: in a subshell, which
                 knows the status only of a process that had ended before
-    early       `seen ... | grep -q`, or head: ends by SIGPIPE or not, by chance (under pipefail)
+    early       `a | grep -q`, `seen ... | head`: ends by SIGPIPE or not, by chance (under pipefail)
     again       `await PROCESS a <(b)`, eventually, until_...: <(b) can be read once, and no try after the first succeeds
     suppressed  a check in the middle of a function that is called where set -e is off
 
@@ -372,7 +372,7 @@ class Finder:
             words = first(commands[-1]) if commands[-1].kind == "simple" else [""]
             early = words and (words[0] == "head" or
                                (words[0] == "grep" and any(re.match(r"-\w*q", w) for w in words)))
-            if early and first(commands[-2])[:1] in (["seen"], ['"$SEEN"']):
+            if early and (words[0] == "grep" or first(commands[-2])[:1] in (["seen"], ['"$SEEN"'])):
                 self.find(commands[-2].line, "early")
         for command in commands:
             if command.kind == "simple":
