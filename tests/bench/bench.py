@@ -35,8 +35,8 @@ machine.
     BENCH_RIVALS=1          0: without the other tools
     BENCH_DIR=BUILD/bench   where the data is, and where filters are written
     BENCH_PAGE=0            1: put the figures into README.md, man/seen-performance.7 and speed.svg
-                            (see page.py); add a line to history.jsonl, and put its table into
-                            man/seen-performance.7 (see history.py). Needs all jobs of all kinds
+                            (see page.py), and add a line to history.jsonl (see history.py).
+                            Needs all jobs of all kinds
 
 Results: a table on stdout, and BUILD/bench/results.json.
 """
@@ -510,7 +510,6 @@ def against(results):
 
 def update_page(everything):
     history.add(history.HISTORY, everything)
-    history.write_table(HERE + "/../../man/seen-performance.7")
     page.update(everything)
 
 

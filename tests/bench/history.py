@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Speeds by version: a line of JSON for each run of bench.py that is to be kept, and the table of
-seen-performance(7) that is made from them. `make bench BENCH_PAGE=1` adds to history.jsonl.
+"""Speeds by version: a line of JSON for each run of bench.py that is to be kept, and a table of them:
+CPU nanoseconds a URL, and in parentheses the ratio of elapsed time to that of `wc -l`, or for
+"growing" to that of `cat` into a file. `make bench BENCH_PAGE=1` adds to history.jsonl.
 
     history.py HISTORY              prints the table
     history.py HISTORY RESULTS      adds the run of a results.json before; it replaces the one of
@@ -17,10 +18,6 @@ HISTORY = os.path.dirname(os.path.abspath(__file__)) + "/history.jsonl"
 # Jobs of URLs: the column's title, and the name in results.json.
 JOBS = [("create", "create -j2"), ("query", "query -j2"), ("dedup", "dedup -j2"),
         ("growing", "dedup, growing -j2"), ("compact", "create --compact -j2")]
-
-
-def escape(text):
-    return text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
 
 
 def read(path):
@@ -61,15 +58,7 @@ def table(runs):
         rows.append("%s, %s%s, %d CPUs, %s:" % (run["date"], run["version"], commit, run["cpus"],
                                                 run["cpu"]))
         rows.append("  " + "".join(cell(run["jobs"].get(job, {})) for _, job in JOBS))
-    return "".join(escape(row.rstrip()) + "\n" for row in rows)
-
-
-def write_table(page):
-    """Puts the table of history.jsonl between two comments of the manual page."""
-    with open(page, encoding="utf-8") as f:
-        before, begin, rest = f.read().partition('.\\" history\n')
-    with open(page, "w", encoding="utf-8") as f:
-        f.write(before + begin + table(read(HISTORY)) + rest[rest.index('.\\" history ends\n'):])
+    return "".join(row.rstrip() + "\n" for row in rows)
 
 
 def main():

@@ -17,8 +17,6 @@ import os
 import sys
 import textwrap
 
-import history
-
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.normpath(HERE + "/../..")
 RECORD = HERE + "/figures.json"
@@ -63,6 +61,10 @@ def human(n):
             return "%.3g %s" % (n, unit) if n < 1000 else "%d %s" % (n, unit)
         n /= 1024
     return ""
+
+
+def escape(text):
+    return text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
 
 
 def whole(value):
@@ -175,7 +177,7 @@ def roff(run):
             cells += " %-6s" % ("(%.*f)" % (2 if ratio < 10 else 0, ratio) if ratio else "")
         if found:
             rows.append("%-24s%-36s%9s" % (title, cells, human(max(r["peak_bytes"] for r in found))))
-    return "".join(history.escape(row) + "\n" for row in rows)
+    return "".join(escape(row) + "\n" for row in rows)
 
 
 def least(run):
@@ -191,7 +193,7 @@ def least(run):
         values = [jobs.get(job, {}).get("least_cpu_ratio") for jobs in run.kinds.values()]
         cells = " ".join("%8.2f" % v if v else " " * 8 for v in values)
         rows += ["%-24s %s" % (title, cells.rstrip())] if any(values) else []
-    return "".join(history.escape(row) + "\n" for row in rows)
+    return "".join(escape(row) + "\n" for row in rows)
 
 
 def first(run):

@@ -159,11 +159,10 @@ same()
     done
 }
 
-@test "speeds by version in seen-performance(7) are made from their data" {
+@test "speeds by version: a run is added to the earlier ones" {
     history() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/bench/history.py" "$@"; }
-    sed -n '/^\.\\" history$/,/^\.\\" history ends$/{//!p}' "$SOURCE/man/seen-performance.7" >page
-    [ "$(wc -l <page)" -ge 3 ]
-    history "$SOURCE/tests/bench/history.jsonl" | diff page -
+    history "$SOURCE/tests/bench/history.jsonl" >earlier
+    [ "$(wc -l <earlier)" -ge 3 ]
     # A run is added at the end, in place of one of the same version, commit and processor.
     run_of()
     {
@@ -178,8 +177,8 @@ same()
     history runs first >table
     history runs second >table
     history runs third >table
-    { cat page; printf '%s\n' '2030\-01\-02, seen 9 (def), 4 CPUs, x\-1:' \
-        '                56.8 (1.23)' '2030\-01\-03, seen 9 (abc), 4 CPUs, x\-1:' \
+    { cat earlier; printf '%s\n' '2030-01-02, seen 9 (def), 4 CPUs, x-1:' \
+        '                56.8 (1.23)' '2030-01-03, seen 9 (abc), 4 CPUs, x-1:' \
         '                90.1 (1.23)'; } | diff - table
 }
 
