@@ -86,11 +86,6 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     here "$title" 3
     bash script
     cmp pwned.seen first
-    # Those that were seen ten times.
-    awk -F: 'NR == 1 { print $1 ":10\r"; next } { print $1 ":9\r" }' whole >list.txt
-    here "$title" 4
-    bash script
-    [ "$(printf '%s\n' dragon letmein 'pass wörd' 123456 | seen query -c often.seen)" = 1 ]
     # The example of a line is one.
     recipe_script "$title" 1
     seen create -p 1e-6 --digest sha1 --input-digests -d: -f1 line.seen script
@@ -140,9 +135,9 @@ known() { printf '%s\n' dragon letmein 'pass wörd' 'correct horse' | seen query
     [ "$output" = '1 commands' ]
 }
 
-@test "at a terminal" {
+@test "in a script, at a terminal" {
     make_filter dragon ' two\ words'
-    here 'At a terminal' 1
+    here 'In a script' 1
     PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$SOURCE/tests/lib timeout "$PATIENCE" python3 - <<'END'
 from terminal import *
 known, new = "known: choose another\n", "not known\n"
@@ -156,24 +151,15 @@ END
     mv pwned.seen moved
     [[ $(echo dragon | bash script 2>said) == *'no answer' ]]
     grep -q "cannot open 'pwned.seen'" said
-}
-
-@test "in a script" {
-    make_filter dragon ' two
-lines%s\n'
-    here 'In a script' 1
-    [ "$(printf dragon | sh script)" = 'stolen, or empty: choose another' ]
-    [ "$(echo dragon | sh script)" = 'stolen, or empty: choose another' ]
-    [ "$(: | sh script)" = 'stolen, or empty: choose another' ]
-    [ "$(echo 'BZh91AY&SYx' | sh script)" = 'not on the list' ]
-    [ "$(echo Dragon | sh script)" = 'not on the list' ]
-    mv pwned.seen moved
-    [ "$(echo dragon | sh script 2>said)" = 'nobody knows' ]
-    grep -q "cannot open 'pwned.seen'" said
     cp moved pwned.seen
     spoil pwned.seen
-    [ "$(echo dragon | sh script 2>said)" = 'nobody knows' ]
-    mv moved pwned.seen
+    [[ $(echo dragon | bash script 2>said) == *'no answer' ]]
+    grep -q "'pwned.seen' is damaged" said
+}
+
+@test "in short" {
+    make_filter dragon ' two
+lines%s\n'
     here DESCRIPTION 1 '/seen create/d'
     password=dragon run -0 sh script
     password=$' two\nlines%s\\n' run -0 sh script
