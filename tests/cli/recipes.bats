@@ -276,9 +276,7 @@ writes()
 @test "the shards of seen-redis(7): its examples, and where its test vectors go" {
     local key shard other
     start_server
-    if command -v php >/dev/null; then
-        PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen-redis.7"
-    fi
+    PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen-redis.7"
     for other in {0..11}; do
         redis a SETBIT "urls:{$other}" 19999 0 >/dev/null
     done
