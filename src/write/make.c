@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "base/output.h"
+#include "kind/layout.h"
 #include "kind/table.h"
 #include "file/chain.h"
 #include "write/combine.h"
@@ -279,17 +280,15 @@ static void union_header(struct make *m)
  * fixed size and compact ones. */
 static bool grows(const struct make *m)
 {
-    bool any = false, foreign = false;
-    for (unsigned i = 0; i < m->n_in; i++) {
+    bool any = false;
+    for (unsigned i = 0; i < m->n_in; i++)
         any |= format_grows(&m->in[i].header) || format_forgets(&m->in[i].header);
-        foreign |= kind_is_foreign(m->in[i].header.layers[0].kind);
-    }
-    return any && !foreign && !format_is_immutable(&m->header);
+    return any && !kind_is_foreign(m->header.layers[0].kind) && !format_is_immutable(&m->header);
 }
 
 /* Makes the result one that grows. It promises a rate that leaves a part for further layers: that
- * of the inputs together, or less if fewer layers than theirs take the keys. */
-static void make_growing(struct make *m)
+ * of the inputs together (`limit`), or less if fewer layers than theirs take the keys. */
+static void make_growing(struct make *m, double limit)
 {
     struct header *h = &m->header;
     unsigned newest = h->n_layers - 1;
@@ -305,7 +304,8 @@ static void make_growing(struct make *m)
     h->layers[newest].since = h->created;
     h->policy = POLICY_GROW;
     h->n_design = 0;
-    h->fpr_design = format_rate(fmax(promised, used / chain_sized));
+    double wanted = used / chain_sized, most = limit / MAKE_FPR_SLACK;
+    h->fpr_design = format_rate(fmax(promised, used < most ? fmin(wanted, most) : wanted));
     if (h->n_layers > 1)
         h->compat |= COMPAT_JOINED;
 }
@@ -322,8 +322,9 @@ static void count_keys(struct make *m)
         if (i + 1 < h->n_layers)
             h->layers[i].fpr_closed = m->each[i].fpr;
     }
-    /* Other programs go on with the sum of their counts. */
-    if (kind_is_foreign(h->layers[0].kind) && !m->intersects && !chain_is_exact(h)) {
+    /* A program that counts goes on with the sum of its counts. */
+    const struct kind *kind = h->layers[0].kind;
+    if (kind_is_foreign(kind) && kind->layout->counts && !m->intersects && !chain_is_exact(h)) {
         n = 0;
         for (unsigned i = 0; i < m->n_in; i++)
             n += m->in[i].header.counters.keys_added;
@@ -373,13 +374,15 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err)
     for (unsigned i = 0; i < m->n_in; i++)
         design += m->in[i].header.fpr_design;
     bool ok = unite(m, err);
-    while (ok && m->census.fpr > limit && !intersect && take_apart(m, limit / design))
+    /* What grows keeps a part of the limit for further layers. */
+    while (ok && m->census.fpr > (grows(m) ? chain_sized : 1) * limit && !intersect &&
+           take_apart(m, limit / design))
         ok = unite(m, err);
     if (!ok)
         return false;
     count_keys(m);
     if (grows(m))
-        make_growing(m);
+        make_growing(m, limit);
     layers_census_whole(&m->header, m->each, &m->census);
     return true;
 }

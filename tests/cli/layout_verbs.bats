@@ -129,6 +129,9 @@ measured()
     seen export i.seen -o i.guava
     # What only one of them has is in neither, but for bits that the other had set.
     [ "$(cmp -l plain.guava i.guava | wc -l)" -le 7 ]
+    # A key of both counts once, as the bits have it.
+    seen merge -o same.seen plain.seen plain.seen
+    [ "$(seen verify same.seen 2>&1)" = 'same.seen: ok' ]
     import guava:funnel=utf8 guava/g64_bytes_n1000_p01.guava c.seen
     refuses "seen: 'a.seen' and 'c.seen' cannot be merged: they differ in key encoding" \
         seen merge -o ac.seen a.seen c.seen

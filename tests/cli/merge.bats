@@ -365,6 +365,11 @@ keeps()
     seen merge -o like2 a like
     seen stats --json like2 | jq -e '.layers | length == 1'
     keeps like2 0.001
+    # One layer would be full at the sum of the rates, and leave nothing of it to the next.
+    seen create big <(seq 100000)
+    seen create --like big part <(seq 200001 216000)
+    seen merge -o two big part
+    keeps two 0.002
     seen merge -o mixed a fixed1
     keeps mixed 0.00211
     seen merge -o compacted compact a
