@@ -126,8 +126,7 @@ static void send_key(struct redis *r, struct shard *s, const uint64_t *positions
     s->has_witness = s->in_batch = true;
 }
 
-/* Takes the replies to a batch of keys from *done on, up to the first missing reply; true if none
- * is missing. */
+/* Takes the replies to a batch of keys from *done on, up to the first that is refused. */
 static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, uint64_t *n_new,
                        struct err *err)
 {
@@ -136,8 +135,7 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
         unsigned n_set;
         if (bit_of(known, *done))
             continue;
-        const struct reply *reply = *next++;
-        if (reply == NULL || !take_bits(r, reply, &n_set, err))
+        if (!take_bits(r, *next++, &n_set, err))
             return false;
         r->shard[r->shard_of[at]].set += r->k - n_set;
         if (n_set == r->k)
@@ -148,7 +146,7 @@ static bool take_batch(struct redis *r, uint64_t *known, size_t end, size_t *don
 }
 
 /* Adds keys [*done, end), for which place_keys was called. Each key is one command, so it is
- * added atomically. The witnesses are read last: if one is missing, none of the keys counts as
+ * added atomically. The witnesses are read last: unless all are there, none of the keys counts as
  * added, since those that were known before may be new. */
 static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done, struct err *err)
 {
@@ -166,18 +164,19 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
     for (unsigned i = 0; i < r->n_shards; i++)
         if (r->shard[i].in_batch)
             ask_shard(r, &r->shard[i]);
-    enum cluster_repeat repeat = r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE;
-    bool ran = redis_run(r, repeat, &why);
-    *err = why;
-    bool ok = r->replies != NULL && take_batch(r, known, end, done, &n_new, err) && ran;
-    struct reply *const *next = ok ? r->replies + sent : NULL;
-    for (unsigned i = 0; ok && i < r->n_shards; i++) {
-        ok = !r->shard[i].in_batch || take_shard(r, &r->shard[i], &next, err);
-        *done = ok ? *done : begin;
-        n_new = ok ? n_new : 0;
+    if (!redis_run(r, r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE, err))
+        return false;
+    bool ok = take_batch(r, known, end, done, &n_new, err), same = true;
+    struct reply *const *next = r->replies + sent;
+    for (unsigned i = 0; same && i < r->n_shards; i++)
+        same = !r->shard[i].in_batch || take_shard(r, &r->shard[i], &next, &why);
+    if (!same) {
+        *done = begin;
+        n_new = 0;
+        *err = ok ? why : *err;
     }
     redis_count_new(r, n_new, fpr);
-    return ok;
+    return ok && same;
 }
 
 /* Makes an empty bitmap that expires in `life` milliseconds. If there is one, its bits stay. */

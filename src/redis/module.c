@@ -272,17 +272,14 @@ enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known,
     requests_word(&r->rq, "ITEMS");
     put_keys(r, keys, *done, end, known);
     ask_header(r);
-    bool ran = redis_run(r, r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE, &why);
-    *err = why;
-    if (r->replies == NULL || r->replies[0] == NULL)
+    if (!redis_run(r, r->options.may_repeat ? CLUSTER_REPEAT : CLUSTER_ONCE, err))
         return ADD_FAILED;
     double fpr = fpr_now(&r->header);
     enum add_result result = take_added(r, r->replies[0], known, end, done, &n_new, err);
-    if (result == ADD_OK && !ran)
-        result = ADD_FAILED;
-    if (result == ADD_OK && !follow(r, r->replies[1], n_new, err)) {
+    if (!follow(r, r->replies[1], n_new, &why)) {
         *done = begin; /* keys that were known before may be new in another filter */
         n_new = 0;
+        *err = result == ADD_FAILED ? *err : why;
         result = ADD_FAILED;
     }
     /* At the mean of the FPR before and after they were added. */

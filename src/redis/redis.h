@@ -7,9 +7,9 @@
  * is told that it was new.
  *
  * If a connection is lost between request and reply, it is unknown which keys of the batch were
- * new. Results of its first keys whose replies arrived are reported, and adding fails. If the
- * caller does not rely on which keys were new, the batch is sent again. A key is acknowledged when
- * the server has replied; whether the server loses it later depends on the server.
+ * new. None of them is reported as added, and adding fails. If the caller does not rely on which
+ * keys were new, the batch is sent again. A key is acknowledged when the server has replied;
+ * whether the server loses it later depends on the server.
  *
  * Filters of the Bloom module of a server (layout->reserve) are queried and added to in the same
  * way.

@@ -297,14 +297,14 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     seq 3000 >keys
     for command in add dedup; do
         # Behind the keys of a batch; between two batches; behind the last one. It is made anew as it
-        # was, or for other keys, of which it has more than there were.
+        # was, or for other keys, of which it has more than there were, or is full soon.
         for when in '2 BF.INSERT 1024' '3 BF.SCANDUMP 2048' '4 BF.SCANDUMP 3000'; do
-            for made in '1e-6 5000' '1e-4 9000'; do
+            for made in '1e-6 5000' '1e-4 9000' '0.01 100 NONSCALING'; do
                 redis a FLUSHALL
                 reserve k 1e-6 5000
                 # shellcheck disable=SC2086 # words
                 reserve new $made
-                [ "$made" = '1e-6 5000' ] || seq 4000 8000 | quiet seen add "$(uri new)"
+                [ "$made" != '1e-4 9000' ] || seq 4000 8000 | quiet seen add "$(uri new)"
                 # shellcheck disable=SC2086 # words
                 redis a AFTER ${when% *} RENAME new k
                 run -2 --separate-stderr seen $command "$(uri k)" keys

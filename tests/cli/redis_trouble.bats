@@ -119,6 +119,34 @@ LOST='keys that were added are missing: the filter was deleted or replaced, or a
     done
 }
 
+# The witness, which would show it, stands behind the keys: it is not asked, or refused.
+@test "a filter is made anew before a batch that the server does not answer in full: nothing is printed twice" {
+    local reason status
+    for reason in 'carried out or not' 'another type'; do
+        empty k 500000
+        if [ "$reason" = 'another type' ]; then
+            proxy BITFIELD 1500 run "$(cli DEL k); $(cli LPUSH k x)"
+        else
+            proxy BITFIELD 1500 before
+        fi
+        rm -f in
+        mkfifo in
+        seen dedup "$(uri k $LARGE proxy)" in >out 2>err 3>&- &
+        exec 4>in
+        seq 1000 >&4
+        await $! has_lines out 1000
+        empty k 500000
+        seq 1000 >&4
+        exec 4>&-
+        status=0
+        wait $! || status=$?
+        cmp out <(seq 1000)
+        [ "$status" = 2 ]
+        grep "$reason" err
+        [ "$(wc -l <err)" = 1 ]
+    done
+}
+
 @test "a configured filter that is emptied, or loses its configuration, is noticed" {
     local command gone config='{k}:config'
     seq 3000 >keys

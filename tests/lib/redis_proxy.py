@@ -8,7 +8,7 @@ LISTEN and SERVER are sockets' paths. The COUNT-th command of all connections th
 alone gets the ACTION; all else is passed on.
 
     before   the shell COMMAND is run, if there is one, and the connection is cut; the server has got
-             all that stands before the word
+             all that stands before the word, and the client the answers to the commands before
     after    the connection is cut when the server has answered, and the client gets no answer
     run      the shell COMMAND is run, and then the connection goes on
 """
@@ -65,6 +65,9 @@ class Pair:
         if ACTION == "run" or len(sys.argv) > 6:
             subprocess.run(sys.argv[6], shell=True, check=True)
         if ACTION == "before":
+            self.server.shutdown(socket.SHUT_WR)  # in mid-command: the server closes it
+            while answers := self.server.recv(1 << 16):
+                self.client.sendall(answers)
             return False
         self.server.sendall(data[end:])
         if ACTION == "after":
