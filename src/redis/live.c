@@ -12,15 +12,18 @@
  * the last count. */
 static const double COUNT_STEP = 1.0 / 64;
 
-/* Finds positions and shards of keys [0, n), a batch at most: sets r->positions and r->shard_of. */
+/* Finds the positions of keys [0, n), a batch at most, and the shards that are in_batch. */
 static void place_keys(struct redis *r, struct hashes keys, size_t n)
 {
     const struct layer *layer = redis_layer(r);
     assert(r->n_shards == 1 || keys.bytes != NULL); /* store.wants_bytes */
     layer->kind->layout->positions(layer, keys, n, r->positions);
+    for (unsigned i = 0; i < r->n_shards; i++)
+        r->shard[i].in_batch = r->n_shards == 1;
     for (size_t i = 0; i < n && r->n_shards > 1; i++) {
         uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
         r->shard_of[i] = (uint16_t)(crc % r->n_shards);
+        r->shard[r->shard_of[i]].in_batch = true;
     }
 }
 
@@ -123,7 +126,7 @@ static void send_key(struct redis *r, struct shard *s, const uint64_t *positions
     send_bits(r, s, positions, again ? GET : SET);
     if (!s->has_witness)
         memcpy(s->witness, positions, size);
-    s->has_witness = s->in_batch = true;
+    s->has_witness = true;
 }
 
 /* Takes the replies to a batch of keys from *done on, up to the first that is refused. */
@@ -155,8 +158,6 @@ static bool add_batch(struct redis *r, uint64_t *known, size_t end, size_t *done
     double fpr = redis_fpr(r);
     size_t begin = *done;
     requests_clear(&r->rq);
-    for (unsigned i = 0; i < r->n_shards; i++)
-        r->shard[i].in_batch = false;
     for (size_t i = begin; i < end; i++)
         if (!bit_of(known, i))
             send_key(r, &r->shard[r->shard_of[i - begin]], r->positions + (i - begin) * r->k);

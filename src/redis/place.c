@@ -60,14 +60,15 @@ bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *ou
 void redis_ask_lengths(struct redis *r)
 {
     for (unsigned i = 0; i < r->n_shards; i++)
-        redis_command(r, &r->shard[i].bits, 2, "STRLEN");
+        if (r->shard[i].in_batch)
+            redis_command(r, &r->shard[i].bits, 2, "STRLEN");
 }
 
 bool redis_take_lengths(struct redis *r, struct reply *const *replies, struct err *err)
 {
     for (unsigned i = 0; i < r->n_shards; i++) {
-        uint64_t len = 0;
-        if (!redis_number(r, replies[i], &len, err))
+        uint64_t len = r->shard[i].len;
+        if (r->shard[i].in_batch && !redis_number(r, *replies++, &len, err))
             return false;
         if (len < r->shard[i].len)
             return fail(err,
@@ -149,6 +150,7 @@ static bool name_shards(struct redis *r, struct err *err)
         return fail(err, "out of memory");
     for (unsigned i = 0; i < r->n_shards; i++) {
         struct redis_key *key = &r->shard[i].bits;
+        r->shard[i].in_batch = true;
         size_t room = uri->key_len + SHARD_SUFFIX;
         key->name = malloc(2 * room + LAYOUT_CONFIG_KEY);
         if (key->name == NULL)

@@ -43,7 +43,7 @@ struct shard {
      * client has deleted or replaced the bitmap. */
     uint64_t *witness;
     bool has_witness;
-    bool in_batch; /* keys of the current batch belong to the shard */
+    bool in_batch; /* a key of the current batch belongs to the shard; true before the first */
     bool missing;  /* redis_prepare found neither bitmap nor configuration */
 };
 
@@ -147,11 +147,11 @@ bool redis_refused(const struct redis *r, const struct reply *reply, struct err 
 /* Takes a reply that is an integer of at least 0. */
 bool redis_number(const struct redis *r, const struct reply *reply, uint64_t *out, struct err *err);
 
-/* Asks for the lengths of all bitmaps. */
+/* Asks for the lengths of all bitmaps. Before the first batch. */
 bool redis_lengths(struct redis *r, struct err *err);
 
-/* The same as part of other commands: appends STRLEN for each shard; takes the replies. Fails if a
- * bitmap has become shorter. */
+/* The same as part of other commands, for the shards that are in_batch: appends STRLEN for each;
+ * takes the replies. Fails if a bitmap has become shorter. */
 void redis_ask_lengths(struct redis *r);
 bool redis_take_lengths(struct redis *r, struct reply *const *replies, struct err *err);
 

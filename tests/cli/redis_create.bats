@@ -289,6 +289,16 @@ master" seen dedup --create "$name" -k 1
     says '^shards +3 +exact$' seen stats "$name"
 }
 
+@test "shards: only those that have a key of a batch are asked with it" {
+    local lengths name
+    name="$(uri k gozero:bits=20003)&shards=100"
+    seq 3000 | seen add --create "$name"
+    redis a CONFIG RESETSTAT
+    seen query "$name" -k 7
+    lengths=$(redis a INFO commandstats | sed -n 's/^cmdstat_strlen:calls=\([0-9]*\),.*/\1/p')
+    [ "$lengths" = 101 ] # all to open the filter, and one for the key
+}
+
 @test "shards that are missing: --create completes the filter" {
     local name
     seq 3000 >keys
