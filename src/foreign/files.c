@@ -225,7 +225,7 @@ bool foreign_open(struct foreign_files *f, const char *name, const struct layout
 bool foreign_whole(const struct foreign_files *f, struct err *err)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++)
-        if (f->mapped[i].data != NULL && !mapped_whole(&f->mapped[i]))
+        if (f->mapped[i].data != NULL && f->read[i] == NULL && !mapped_whole(&f->mapped[i]))
             return fail(err, "'%s' was changed while it was read, or the disk failed",
                         f->in.name[i]);
     return true;

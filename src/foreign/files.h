@@ -39,8 +39,7 @@ struct foreign_files {
 /* Opens the files of a layout. `name` "-" is standard input, for layouts of one file. A pipe or a
  * compressed file is an error if it has more bytes than its layout or header claims, or more than
  * fit into `dir`, the directory of the scratch file. With `dir` NULL, only its first bytes are
- * read.
- */
+ * read. */
 bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
                   const char *dir, struct err *err);
 
@@ -51,6 +50,7 @@ bool foreign_check(const struct foreign_files *f, const char *name, struct err *
 /* Finds the one layout that fits the contents of the files: the spec of its name. */
 bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err);
 
+/* Fails if others changed a file while it was read. */
 bool foreign_whole(const struct foreign_files *f, struct err *err);
 void foreign_close(struct foreign_files *f);
 

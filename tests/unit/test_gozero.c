@@ -4,9 +4,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "design.h"
+#include "foreign/files.h"
 
 /* As go-zero computes them, for 20000 bits. */
 TEST(positions_are_those_of_go_zero)
@@ -104,8 +107,27 @@ TEST(a_layer_has_fourteen_positions_and_at_most_2_32_bits)
     CHECK(!is_sound(64, 13, 0) && !is_sound(64, 15, 0) && !is_sound(64, 14, 1));
 }
 
+/* Some network file systems set the time of a file long after it was written. */
+TEST(a_pipe_is_copied_to_a_file_that_may_change_its_time)
+{
+    static const struct timespec later[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    const char *tmp = getenv("TMPDIR");
+    struct layout_spec spec;
+    struct foreign_files files;
+    struct err err;
+    FILE *pipe = popen("head -c 100000 /dev/zero", "r");
+    CHECK(pipe != NULL && dup2(fileno(pipe), STDIN_FILENO) == STDIN_FILENO);
+    MUST(layout_parse("gozero:bits=800000", &spec, &err));
+    MUST(foreign_open(&files, "-", &spec, tmp != NULL ? tmp : "/tmp", &err));
+    CHECK(files.in.len[0] == 100000 && futimens(files.mapped[0].fd, later) == 0);
+    MUST(foreign_whole(&files, &err));
+    foreign_close(&files);
+    pclose(pipe);
+}
+
 int main(void)
 {
+    RUN(a_pipe_is_copied_to_a_file_that_may_change_its_time);
     RUN(positions_are_those_of_go_zero);
     RUN(without_a_rate_there_are_20_bits_a_key);
     RUN(a_rate_gives_the_fewest_bits_that_have_it);
