@@ -26,6 +26,7 @@ struct stats {
     struct keyopt keyopt;
     struct open_options open;
     bool all, json, prometheus;
+    bool printed;           /* a filter, as text */
     struct metrics metrics; /* with `prometheus` */
 };
 
@@ -576,12 +577,17 @@ static void print_figures(struct stats *s, const struct figures *f)
     struct report all = {.sources = true}, brief = {.sources = true};
     add_all_rows(&all, f);
     pick_brief(&brief, &all, f);
-    if (s->prometheus)
+    if (s->prometheus) {
+        metrics_note(&s->metrics, "readable", true);
+        metrics_note(&s->metrics, "clean", f->health == FILTER_CLEAN);
         report_metrics(&all, &s->metrics);
-    else if (s->json)
+    } else if (s->json) {
         report_json(&all, stdout);
-    else
+    } else {
+        fputs(s->printed ? "\n" : "", stdout);
         report_text(s->all ? &all : &brief, stdout);
+        s->printed = true;
+    }
 }
 
 static void warn_of_figures(const struct figures *f)
@@ -608,10 +614,6 @@ static bool stats_of(struct stats *s, const char *path)
     }
     bool ok = read_figures(&f, store, &s->keyopt);
     if (ok) {
-        if (s->prometheus) {
-            metrics_note(&s->metrics, "readable", true);
-            metrics_note(&s->metrics, "clean", f.health == FILTER_CLEAN);
-        }
         print_figures(s, &f);
         say_flush();
         warn_of_figures(&f);
@@ -627,8 +629,6 @@ static bool stats_of_each(struct stats *s, char **names, size_t n)
         if (s->prometheus) {
             metrics_next(&s->metrics);
             metrics_note(&s->metrics, "readable", false);
-        } else if (i > 0 && !s->json) {
-            putchar('\n');
         }
         ok = stats_of(s, names[i]) && ok;
     }

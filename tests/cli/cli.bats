@@ -118,8 +118,8 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
 'seen create FILTER lines' makes a filter of them" seen lines
     refuses "seen: 'f' is a filter, not a command, which comes first; 'seen stats f' says what it holds" \
         seen f query
-    refuses "seen: cannot open 'apple': No such file or directory, but 'f' is a filter: did you mean f -k apple?" \
-        seen query apple f
+    refuses "seen: cannot open 'apple': No such file or directory, but 'f' is a filter: did you mean \
+'seen query f -k apple'?" seen query apple f
     refuses "seen: '-fpr' is -f with the value 'pr'; did you mean '--fpr'?" seen create -fpr 0.1 g
     while read -r word meant; do
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"

@@ -146,6 +146,12 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     [ "$(jq -r .file <<<"${lines[0]}")" = a.seen ]
     [ "$(jq -r .file <<<"${lines[1]}")" = b.seen ]
     [ "$stderr" = "seen: cannot open 'none.seen': No such file or directory" ]
+    # As text, an empty line stands between two that are there.
+    for files in 'a.seen none.seen' 'none.seen a.seen'; do
+        # shellcheck disable=SC2086 # words
+        equal "$(seen stats $files 2>/dev/null; echo .)" "$(seen stats a.seen; echo .)"
+    done
+    equal "$(seen stats a.seen none.seen b.seen 2>/dev/null)" "$(seen stats a.seen; echo; seen stats b.seen)"
 }
 
 @test "the number of threads changes nothing" {
