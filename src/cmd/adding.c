@@ -243,7 +243,8 @@ static bool note_records(struct added *r, const struct batch *b)
     return true;
 }
 
-/* Marks the records of a batch whose key is in a source as bad: they are not added. */
+/* Marks the records of a batch whose key is in a filter of --also as bad: they are not added. Call
+ * it after note_records, which keeps what is bad as a record. */
 static bool ask_sources(struct adding *a, struct batch *b, struct err *err)
 {
     struct sources_answers known;

@@ -14,9 +14,9 @@
  *     status = adding_end(&it.adding);
  *     adding_close(&it.adding);                    // in any case
  *
- * Worker threads split records, hash keys and query the sources. Commits run one at a time: each
- * adds the keys of one chunk under the filter's lock, and finds out which keys are new. New records
- * are printed after the commit, while the next chunk is added.
+ * Worker threads split records, hash keys and query the filters of --also (sources.h). Commits run
+ * one at a time: each adds the keys of one chunk under the filter's lock, and finds out which keys
+ * are new. New records are printed after the commit, while the next chunk is added.
  */
 #ifndef CMD_ADDING_H
 #define CMD_ADDING_H
@@ -66,7 +66,7 @@ struct adding {
     bool fixed, no_sync;
     struct design design; /* of a filter that is made: n, p, generations and grow */
     struct add_options options;
-    struct sources sources; /* their keys are known */
+    struct sources sources; /* filters of --also: their keys are known, too */
 
     struct store *store; /* the filter that takes the keys */
     bool there;          /* before adding_make */
