@@ -141,8 +141,8 @@ bool disk_sync_name(const char *path, struct err *err)
     return ok;
 }
 
-/* Removes scratch files that processes left in `dir` which were killed before they could take the
- * name away. A living process does that anyway, and needs no name. */
+/* Removes scratch files in `dir` of processes that were killed before they removed the name. A
+ * living process removes it right after it has opened the file. */
 static void remove_scratch(const char *dir)
 {
     static const char prefix[] = ".seen-scratch.";

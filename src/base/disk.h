@@ -22,8 +22,8 @@
 
 #include "base/err.h"
 
-/* Is it an address in Redis, and no file's name: does it begin with redis://, rediss:// or
- * redis+unix://? A file with such a name can be given as ./redis://... */
+/* Is it an address in Redis: does it begin with redis://, rediss:// or redis+unix://? A file with
+ * such a name can be given as ./redis://... */
 bool disk_is_address(const char *name);
 
 /* Writes all of buf at offset `off`. */
@@ -34,8 +34,8 @@ bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char 
 bool disk_write_pieces(int fd, struct iovec *piece, size_t n, uint64_t off, const char *name,
                        struct err *err);
 
-/* Waits until the file's data is on disk, and what was written through its mapping; without one
- * (NULL), its owner and mode, too. */
+/* Waits until the file's data is on disk, with what was written through its mapping. `map` NULL:
+ * also its owner and mode. */
 bool disk_sync(int fd, void *map, uint64_t len, const char *name, struct err *err);
 
 /* Waits until the names in an open directory are on disk. False: errno is set. */

@@ -23,7 +23,7 @@ extern const struct opt changing_opts[]; /* --once, --batch-id, --memory, --tmpd
 struct changing {
     struct change change; /* path, op, skip_absent, no_sync and max_fpr are the caller's */
     const char *tmpdir;   /* NULL: not given */
-    bool each;            /* --each, which says what is the case anyway */
+    bool each;            /* --each, the default */
     uint64_t memory;
     bool verbose;
     struct design made; /* what --create was asked for */

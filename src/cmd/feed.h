@@ -132,8 +132,8 @@ struct batch *feed_next(struct feed_part *part);
 __attribute__((format(printf, 3, 4))) bool feed_fail(struct feed *f, uint64_t n, const char *fmt,
                                                      ...);
 
-/* In commit: no more of this file is wanted. False: nor of the run, as it is the last file; the
- * tally then has the chunk. */
+/* In commit: skips the rest of this file. False: it is the last file, so the run shall stop; the
+ * tally has this chunk. */
 bool feed_skip_file(struct feed *f, const struct feed_part *part);
 
 /* In commit: if this chunk is of standard input, and that is a regular file, the next program that

@@ -142,7 +142,7 @@ static void note_bits(const struct merge *m)
             widest = i;
     unsigned most = layer_fingerprint(made->layer[widest]);
     if (most > result_bits(made))
-        say_note("'%s' has fingerprints of %u bits, but not all the others do: '%s' has %u",
+        say_note("'%s' has fingerprints of %u bits, but others have fewer, so '%s' has %u",
                  m->make.in[widest].path, most, m->make.out, result_bits(made));
 }
 

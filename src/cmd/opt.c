@@ -76,8 +76,8 @@ static const struct opt *find_letter(char letter)
     return NULL;
 }
 
-/* The option of this long name, or the only one of which a name begins so; NULL: there is none, or
- * several. */
+/* The option with this long name, or the only one with a name that begins so; NULL: there is none,
+ * or there are several. */
 static const struct opt *find_given(const char *name, size_t len)
 {
     const struct opt *exact = find_long(name, len), *found = NULL;
@@ -347,7 +347,6 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     return true;
 }
 
-/* Is --all among the words? */
 static bool asks_for_all(const struct opt_parser *p)
 {
     for (int i = 1; i < p->argc; i++)
@@ -416,7 +415,7 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
     return true;
 }
 
-/* The last operand that is no file yet; NULL: all are there. */
+/* The last operand that does not exist as a file; NULL: all exist. */
 static const char *missing_operand(const struct opt_parser *p)
 {
     for (int i = p->n_operands; i-- > 0;)

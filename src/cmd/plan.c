@@ -338,8 +338,8 @@ static int check_wishes(const struct wishes *w)
         return opt_misuse(&cmd_plan, "an FPR of 0 is for counted sets, which neither grow nor have "
                                      "generations");
     if (d->exact && (d->size != 0 || w->has_layouts))
-        return opt_misuse(&cmd_plan, "an FPR of 0 takes a capacity (-n), and neither --size nor "
-                                     "--layout");
+        return opt_misuse(&cmd_plan, "an FPR of 0 needs a capacity (-n), and cannot go with --size "
+                                     "or --layout");
     return 0;
 }
 

@@ -29,7 +29,7 @@ struct query {
     struct keyopt keyopt;
     bool invert, number, annotate, verbose;
     enum query_output output;
-    bool no_messages, flushes; /* the latter has no effect */
+    bool no_messages, flushes; /* flushes: --line-buffered, which has no effect */
     uint64_t max_count;        /* of each file; UINT64_MAX: any number */
     uint64_t min_count;        /* 0: none */
     bool counts;               /* print them */
@@ -355,7 +355,6 @@ static void keep_first(const struct query *q, struct result *r, uint64_t most)
         r->n_labels = (size_t)most;
 }
 
-/* Counts what is selected in the chunk. */
 static void count_selected(struct query *q, struct result *r)
 {
     if (q->feed.tally.in_file == 0)

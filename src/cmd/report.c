@@ -75,7 +75,6 @@ void report_remark(struct report *r, const char *fmt, ...)
     va_end(ap);
 }
 
-/* The number of single rows. */
 static unsigned singles(const struct report *r)
 {
     unsigned n = 0;

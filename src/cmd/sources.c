@@ -315,7 +315,7 @@ bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct 
 void sources_warn_reading(const struct sources *s, uint64_t n, uint64_t found)
 {
     if (warn_finds_few(n, found) && s->other_case.found > s->other_case.keys / 2)
-        say_note("'%s' has these digests in %s: made or imported with %s, it takes either",
+        say_note("'%s' has these digests in %s; made or imported with %s, it takes both",
                  s->filter[0].path,
                  s->other_case.capitals ? "capitals, not in small letters"
                                         : "small letters, not in capitals",

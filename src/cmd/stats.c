@@ -283,7 +283,7 @@ static bool is_read_only(const struct header *h)
     return format_is_immutable(h) && !kind_counts(h->layers[0].kind);
 }
 
-/* Keys in a layer, by its bits. Of an intersection or a difference, these do not tell. */
+/* Keys in a layer, by its bits; unknown in an intersection or a difference. */
 static double keys_in(const struct figures *f, unsigned layer)
 {
     bool tells = (f->header->compat & (COMPAT_INTERSECTED | COMPAT_SUBTRACTED)) == 0;
@@ -410,7 +410,7 @@ static double formula(const struct figures *f)
 }
 
 /* Was the FPR measured with a sample, or estimated? In large filters the formula holds.
- * An empty one does not tell. */
+ * An empty filter counts as estimated. */
 static bool is_sampled(const struct figures *f)
 {
     const struct kind *kind = f->header->layers[0].kind;
@@ -507,7 +507,6 @@ static void add_layer(struct report *r, const struct figures *f, unsigned i)
                 known(layer->since != 0 && layer->since <= now, EXACT), now - layer->since);
 }
 
-/* Everything that is known. */
 static void add_all_rows(struct report *r, const struct figures *f)
 {
     add_file(r, f);
@@ -541,7 +540,7 @@ static void pick_load(struct report *r, const struct report *all, const struct f
         report_remark(r, ", %s when full", when_full(h));
 }
 
-/* What a person asks for, and what is not as usual: at most 12 of all rows. */
+/* The everyday rows, and those of what is not as usual: at most 12. */
 static void pick_brief(struct report *r, const struct report *all, const struct figures *f)
 {
     const struct header *h = f->header;

@@ -110,8 +110,8 @@ static bool keeps_its_rate(const struct header *h, struct err *err)
         used += h->layers[i].fpr_closed;
     return used < MOST_OVER * h->fpr_design ||
            fail(err,
-                "its bits give an FPR of %s, but it was made for %s; keys chosen to collide "
-                "cannot do that to a filter that has a --secret",
+                "its bits give an FPR of %s, but it was made for %s: keys were chosen to collide, "
+                "which --secret prevents",
                 num_show_fpr(real, used), num_show_fpr(promised, h->fpr_design));
 }
 

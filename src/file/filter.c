@@ -160,8 +160,8 @@ static bool look_at_system(struct filter *f, const struct stat *st, struct err *
     f->may_be_copied = !f->writable && system == PORT_OVERLAY;
     return !f->writable || st->st_nlink <= 1 || system != PORT_FUSE ||
            fail(err,
-                "'%s' has several names (hard links) on a FUSE file system, which may keep writers "
-                "by different names apart: it can be read only",
+                "'%s' has several names (hard links) on a FUSE file system, where writers by "
+                "different names may lose keys of each other: it can be read only",
                 f->path);
 }
 
@@ -502,7 +502,7 @@ static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
     const struct layer *l = &f->header.layers[layer];
     if (l->touched_off == 0)
         return false;
-    atomic_thread_fence(memory_order_acquire); /* what was read of the page was read before */
+    atomic_thread_fence(memory_order_acquire); /* the page was read before this */
     bool may_be_stale = (f->header.state != STATE_CLEAN || filter_changed(f)) &&
                         (turn_now(f) % 2 != 0 || f->map[FORMAT_SESSION + FORMAT_STALE] != 0);
     /* Looked at last: a writer has cleared marks that mean nothing before it says that it is there.
@@ -572,8 +572,8 @@ bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, st
     return page_damaged(f, layer, page, &why, err);
 }
 
-/* Does a page that was found sound count as sound? For a reader, as long as nobody writes: then the
- * times of the file tell if it is changed. For a writer, until filter_distrust. */
+/* Does a page that was found sound still count as sound? For a reader, as long as nobody writes:
+ * the times of the file then show a change. For a writer, until filter_distrust. */
 static bool trusts(const struct filter *f)
 {
     return f->writable || (f->header.state == STATE_CLEAN && !filter_changed(f));
@@ -674,8 +674,9 @@ static bool verify_layers(struct filter *f, unsigned except, bool take_keys, str
     return true;
 }
 
-/* Pages that change in place are verified behind the query: what it has read was sound. A query of
- * the others follows what it reads, so they are verified first. */
+/* Pages that change in place are verified after the query: if they are sound then, what it read was
+ * sound. In other layers, a query follows offsets that it reads, so their pages are verified first.
+ */
 bool filter_query_others(struct filter *f, unsigned except, struct hashes keys, size_t n,
                          uint64_t *present, struct err *err)
 {

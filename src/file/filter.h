@@ -98,8 +98,9 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
  * once. */
 bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err);
 
-/* For a writer, whose own changes hide those of others: checks pages again that were found sound
- * some time ago, at their next use; and all that were used, at the end. */
+/* For a writer, whose own changes hide an overwritten file. filter_distrust: pages that were found
+ * sound some time ago are checked again at their next use. filter_check_used, for the end: checks
+ * all pages that were used. */
 void filter_distrust(struct filter *f);
 bool filter_check_used(struct filter *f, struct err *err);
 

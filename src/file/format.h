@@ -42,12 +42,10 @@ enum {
 enum {
     COMPAT_ASSUMED = 1 << 0, /* capacity and rate are not stated by the filter's origin, but taken
                                 from m and k: half of the bits set */
-    COMPAT_INTERSECTED = 1 << 1, /* the bits or fingerprints are, at least in part, those that
-                                    several filters had in common: they do not tell the number of
-                                    keys */
-    COMPAT_SUBTRACTED = 1 << 2,  /* so many fingerprints were taken from the set that those left do
-                                    not tell how many keys share them: more than their number
-                                    tells */
+    COMPAT_INTERSECTED = 1 << 1, /* an intersection, at least in part: bits or fingerprints give
+                                    only an upper bound of the number of keys */
+    COMPAT_SUBTRACTED = 1 << 2,  /* a difference, at least in part: fingerprints give only a lower
+                                    bound of the number of keys */
     COMPAT_ESTIMATED = 1 << 3,   /* the counters began with an estimate from the bits */
     COMPAT_JOINED = 1 << 4,      /* a growing filter has layers that a merge joined, which may have
                                     the same keys */

@@ -36,7 +36,7 @@ bool lock_alive(int fd)
 
 void (*lock_slow)(const char *name);
 
-/* A lock cannot be waited for with a limit, so another thread tells of a long wait. */
+/* A wait for a lock has no time limit, so another thread reports that it takes long. */
 struct teller {
     pthread_mutex_t mutex;
     pthread_cond_t ended;

@@ -37,8 +37,8 @@ enum {
     VERSION = 1,
     GZIP_WINDOW = 16 + MAX_WBITS, /* for zlib: gzip format, the largest window */
     PIECE = 1 << 16,
-    /* The most user data in a compressed file or a pipe. Of the rest the header tells the length;
-     * without a limit, some kilobytes of gzip data could fill the disk. */
+    /* The most user data in a compressed file or a pipe. The header has no length for them, so
+     * without a limit some kilobytes of gzip data could fill the disk. */
     MOST_DATA = 16 << 20,
 };
 
@@ -147,7 +147,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     double m = fabs(ceil((double)n * log(p) / (M_LN2 * M_LN2)));
     double k = ceil(M_LN2 * m / (double)n);
     if (m < 1)
-        return fail(err, "DCSO's bloom makes no filter for so few keys at an FPR of %s",
+        return fail(err, "DCSO's bloom cannot make a filter for so few keys at an FPR of %s",
                     num_show_fpr(rate, p));
     if (m > (double)CLASSIC_MAX_M)
         return fail(err, "the filter would have more than 2^45 bits");

@@ -142,12 +142,12 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     struct classic c = {.k = (unsigned)fmax(1, fmin(k, MAX_K + 1)), .variant = variant_of(spec)};
     char rate[NUM_TEXT];
     if (bits < 1)
-        return fail(err, "Guava makes no filter for so few keys at an FPR of %s",
+        return fail(err, "Guava cannot make a filter for so few keys at an FPR of %s",
                     num_show_fpr(rate, p));
     if (bits > 64.0 * (double)MAX_WORDS)
-        return fail(err, "Guava makes no filter of more than 2^31 - 1 words");
+        return fail(err, "Guava cannot make a filter of more than 2^31 - 1 words");
     if (c.k > MAX_K)
-        return fail(err, "Guava makes no filter with more than %d positions a key", MAX_K);
+        return fail(err, "Guava cannot make a filter with more than %d positions a key", MAX_K);
     c.m = ((uint64_t)bits + 63) / 64 * 64;
     classic_begin(spec, &c, out);
     layout_set_design(out, (uint64_t)keys, p);

@@ -223,7 +223,6 @@ FOREIGN_HASH(hash_murmur3_128_suffix, 3, "murmur3-128-suffix", SUFFIXES, murmur3
 
 enum { LANES = 4, PACKET = LANES * 8, LAST = 6 };
 
-/* Redisson's key. */
 static const uint64_t redisson_key[LANES] = {0x9e3779b97f4a7c15, 0xf39cc0605cedc834,
                                              0x1082276bf3a27251, 0xf86c6a11d0c18e95};
 

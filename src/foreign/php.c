@@ -47,7 +47,6 @@ static bool check(const struct layer *layer, struct err *err)
     return classic_check(layer, err);
 }
 
-/* Does the seed list the function? */
 static bool lists(uint64_t seed, unsigned function)
 {
     for (; seed != 0; seed >>= 4)

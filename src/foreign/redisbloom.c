@@ -196,7 +196,7 @@ static bool size_link(uint64_t n, double error, struct kept kept, struct layer *
     char keys[NUM_TEXT], rate[NUM_TEXT];
     num_show_count(keys, (double)n);
     if (n == 0 || !(error > 0 && error < 1))
-        return fail(err, "RedisBloom makes no link for %s keys at an error rate of %s", keys,
+        return fail(err, "RedisBloom cannot make a link for %s keys at an error rate of %s", keys,
                     num_show_fpr(rate, error));
     double bpe = fabs(log(error) / LN2_SQUARED), want = (double)n * bpe;
     double bits = fmax(1, trunc(want));

@@ -95,10 +95,10 @@ static bool size(uint64_t n, double p, struct classic *c, struct err *err)
     char rate[NUM_TEXT];
     double bits = trunc(classic_best_m((double)n, p));
     if (bits < 1)
-        return fail(err, "Redisson makes no filter for so few keys at an FPR of %s",
+        return fail(err, "Redisson cannot make a filter for so few keys at an FPR of %s",
                     num_show_fpr(rate, p));
     if (bits > (double)MAX_M)
-        return fail(err, "Redisson makes no filter of more than %" PRIu64 " bits", MAX_M);
+        return fail(err, "Redisson cannot make a filter of more than %" PRIu64 " bits", MAX_M);
     *c = (struct classic){.m = (uint64_t)bits,
                           .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5))};
     return true;

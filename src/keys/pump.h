@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Runs an input through the caller's functions. Chunks go through `work` on all threads at once.
- * Their results go through `commit` one at a time, in input order. Then they go through `finish`,
- * if set, also one at a time in input order, while the next chunk is committed. Commands that read
- * keys use feed.h, which prepares and hashes the records in between.
+ * Runs an input through the caller's functions (for keys: feed.h). Chunks go through `work` on all
+ * threads at once. Their results go through `commit` one at a time, in input order. Then they go
+ * through `finish`, if set, also one at a time in input order, while the next chunk is committed.
  *
  * A result slot belongs to one chunk from work to finish. Slots are reused: buffers that a command
  * attaches to a slot live as long as the run.

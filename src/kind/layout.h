@@ -78,7 +78,7 @@ struct layout_foreign {
     const char *name[LAYOUT_FILES]; /* for messages */
     const uint8_t *data[LAYOUT_FILES];
     uint64_t len[LAYOUT_FILES];
-    bool zipped; /* the file was compressed with gzip; `data` is what was in it */
+    bool zipped; /* the file was compressed with gzip; `data` is the inflated file */
 };
 
 /* The bits of a layer in foreign bytes. Bits after `len` bytes are zero. */

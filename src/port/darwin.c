@@ -12,7 +12,7 @@
 #include <sys/select.h>
 #include <unistd.h>
 
-/* What a file system says that does not know a call. */
+/* errno of a file system that does not have the call */
 static bool is_unknown(void)
 {
     return errno == ENOTSUP || errno == ENOTTY || errno == EINVAL;

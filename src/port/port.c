@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What all systems have, though POSIX has not. */
+/* Functions that all systems have but POSIX has not. */
 #undef _XOPEN_SOURCE /* FreeBSD shows all without it */
 #define _BSD_SOURCE
 #define _DEFAULT_SOURCE

@@ -71,14 +71,14 @@ unsigned port_cpus(void);
 /* Writes pieces at an offset, as writev. */
 ssize_t port_write_pieces(int fd, const struct iovec *piece, int n, off_t off);
 
-/* Waits until the contents of a file are on the medium, with what was written through its mapping;
- * without one (NULL), also its owner and mode, or the names of a directory. False: errno is set. */
+/* Waits until the contents of a file are on the medium, with what was written through its mapping.
+ * `map` NULL: also its owner and mode, or the names of a directory. False: errno is set. */
 bool port_sync(int fd, void *map, size_t len);
 
 /* Best effort: starts writing to disk what is in a file by now. */
 void port_write_back(int fd);
 
-/* Does a mapping of a file show at once what is written to the file, and the other way round? */
+/* Does a mapping of a file show writes to the file at once, and a read what was changed in it? */
 #if defined __OpenBSD__ || defined PORT_APART
 enum { PORT_COHERENT = false };
 #else

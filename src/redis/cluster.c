@@ -88,7 +88,7 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
     return node->conn != NULL;
 }
 
-/* Finds the node at host:port, of which node `teller` has told, or adds it. NO_NODE: it cannot be
+/* Finds the node at host:port, which node `teller` has named, or adds it. NO_NODE: it cannot be
  * added. A node that does not know its own address gives an empty host: then uses the host at which
  * it was reached, or 127.0.0.1 for a socket. */
 static uint16_t find_node(struct cluster *cl, const struct node *teller, const char *host,
@@ -395,7 +395,6 @@ static void take_wait(struct cluster *cl, struct node *node, const struct reply 
          (long long)r->integer, cl->options.replicas, name, cl->options.wait_ms / 1000);
 }
 
-/* Takes the replies that have arrived from a node. */
 static void take_replies(struct cluster *cl, struct node *node, const struct requests *rq,
                          enum cluster_repeat repeat, struct round *round)
 {

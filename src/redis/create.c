@@ -15,7 +15,7 @@
 #include "redis/redis.h"
 #include "redis/temporary.h"
 
-/* Has each shard a configuration, which tells its size? */
+/* Does each shard have a configuration, which has its size? */
 static bool has_config(const struct redis *r)
 {
     return r->spec.kind->layout->redis->fields != NULL;

@@ -484,8 +484,8 @@ static bool check_header(const struct push *p, const void *header, size_t len, s
     const struct layout_foreign own = {.name = {"", ""}, .data = {header}, .len = {len}};
     struct err why;
     return r->spec.kind == NULL || p->kind->layout->read(&r->spec, &own, &filter, unset, &why) ||
-           fail(err, "cannot use '%.1000s': of the filter to be pushed, %s", r->store.name,
-                why.text);
+           fail(err, "cannot use '%.1000s': the filter to be exported does not fit: %s",
+                r->store.name, why.text);
 }
 
 /* The header makes the key. It cannot be loaded twice. */

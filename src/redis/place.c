@@ -242,7 +242,7 @@ bool redis_is_bitmap(struct redis *r, struct err *err)
                            "it; for a filter of your own, ?layout=redisson and --create");
     const struct layout_redis *redis = r->spec.kind->layout->redis;
     if (redis == NULL)
-        return redis_unfit(r, err, "filters of this layout are no bitmaps in Redis");
+        return redis_unfit(r, err, "filters of this layout are not bitmaps in Redis");
     redis_name_configs(r, redis);
     return true;
 }

@@ -69,7 +69,7 @@ static bool check_layout(const struct push *p, struct err *err)
         same = memcmp(told.layer[0].geometry, own->geometry, sizeof own->geometry) == 0 &&
                told.seed == p->filter->seed && told.encoding == p->filter->encoding;
     layout_show(p->filter, text, sizeof text);
-    return same || fail(err, "cannot use '%.1000s': the filter to be pushed is of layout %s",
+    return same || fail(err, "cannot use '%.1000s': the filter to be exported is of layout %s",
                         r->store.name, text);
 }
 
@@ -189,7 +189,7 @@ bool redis_push(const char *name, const struct layout_filter *filter, const uint
     const struct kind *kind = filter->layer[0].kind;
     struct push p = {.filter = filter, .layout = kind->layout, .options = options, .data = data};
     if (kind->layout->redis == NULL && kind->layout->reserve == NULL)
-        return fail(err, "filters of layout %s are no bitmaps in Redis", kind->name);
+        return fail(err, "filters of layout %s are not bitmaps in Redis", kind->name);
     p.r = redis_connect(name, &options->open, err);
     if (p.r == NULL)
         return false;

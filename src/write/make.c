@@ -182,7 +182,7 @@ static bool fail_intersection(struct err *err)
                      "can be intersected; make them with --like one of them");
 }
 
-/* A layer fits none of the result's, which has as many as a file can hold. */
+/* A layer can be united with none of the result, which has as many as a file can hold. */
 static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
 {
     bool joins = !kind_unites(layer->kind), full = m->source[m->n_sources].meets == MEETS_NONE;
@@ -476,7 +476,7 @@ static bool fold(struct make *m, double p, struct err *err)
     if (m->census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
                     m->in[0].path, num_show_fpr(had, m->census.fpr), num_show_fpr(wanted, p));
-    /* What older layers took for known before they were folded is not known any more. */
+    /* How many keys older layers took for known before they were folded is unknown. */
     bool given_at_once = h->made == h->counters.keys_added && counters_hold(&m->in[0]);
     if (!given_at_once && !format_forgets(h))
         count_keys(m);

@@ -173,7 +173,7 @@ make()
     done
     refuses "seen: layout guava: funnel is 'x', but can be utf8, utf16, bytes, int, long" \
         seen create --layout guava:funnel=x -n 10 f.seen "$KEYS"
-    refuses "seen: Guava makes no filter for so few keys at an FPR of 0.9" \
+    refuses "seen: Guava cannot make a filter for so few keys at an FPR of 0.9" \
         seen create --layout guava -n 1 -p 0.9 f.seen "$KEYS"
     refuses "seen: --layout takes a capacity: not with --size" \
         seen plan --layout guava -s 1M
@@ -224,7 +224,7 @@ make()
 @test "plan: a layout that cannot be made says why" {
     run -0 seen plan --layout all -n 2e9 -p 0.01
     [[ $output == *"php "*"992348157 keys"* || $output == *"php "*"FPR"* ]]
-    refuses "seen: Redisson makes no filter of more than 4294967294 bits" \
+    refuses "seen: Redisson cannot make a filter of more than 4294967294 bits" \
         seen plan --layout redisson -n 2e9 -p 0.01
     jq -e '.layouts[] | select(.layout == "redisson") | .refused != null' \
         <(seen plan --json --layout all -n 2e9 -p 0.01)

@@ -311,7 +311,7 @@ on_fuse() { INJECT_LACKS=$1 LD_PRELOAD=${SEEN%/*}/preload.so "$SEEN" "${@:2}"; }
         # shellcheck disable=SC2086
         run -2 --separate-stderr on_fuse fuse $command
         one_line "seen: '${command:$((${#command} - 6)):1}' has several names (hard links) on a FUSE file system, \
-which may keep writers by different names apart: it can be read only"
+where writers by different names may lose keys of each other: it can be read only"
     done
     run -0 on_fuse fuse query -c f keys
     [ "$output" = 10 ]

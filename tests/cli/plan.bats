@@ -122,7 +122,7 @@ or more" seen plan -n 1e12 -p 1e-9
     jq -e '.kinds[0].k == 64 and .fpr_design == 5.421010862427522e-17' <<<"$output"
     for options in '-s 1M' '-n 1k -s 1M' '-n 1k --layout guava'; do
         # shellcheck disable=SC2086 # several options
-        refuses 'seen: an FPR of 0 takes a capacity (-n), and neither --size nor --layout' \
+        refuses 'seen: an FPR of 0 needs a capacity (-n), and cannot go with --size or --layout' \
             seen plan -p 0 $options
     done
 }

@@ -456,7 +456,7 @@ like_grep()
     takes() # takes CASE, NOT, WITH OPTION, QUERY...: these notes, and no others
     {
         run --separate-stderr seen query "${@:4}"
-        equal "$stderr" "seen: note: 'f.seen' has these digests in $1, not in $2: made or imported with $3, it takes either"
+        equal "$stderr" "seen: note: 'f.seen' has these digests in $1, not in $2; made or imported with $3, it takes both"
     }
     seen create -p 1e-9 f.seen capitals
     takes capitals 'small letters' --upper -c f.seen small

@@ -264,7 +264,7 @@ SPEC gozero:bits=M, redisson, redisbloom or php, as the program that made it; fo
         refuses "seen: cannot use '$name': bits are set beyond the last: the filter is larger" \
             seen $command "$name" -k 1
         name=$(uri k guava)
-        refuses "seen: cannot use '$name': filters of this layout are no bitmaps in Redis" \
+        refuses "seen: cannot use '$name': filters of this layout are not bitmaps in Redis" \
             seen $command "$name" -k 1
     done
     run -1 seen query "$(uri end gozero:bits=20003)" -k 1
@@ -586,7 +586,7 @@ not with an address in Redis" seen import --layout gozero redis://a/b -o x
     refuses "seen: cannot use '$name': what is there is a string of 2501 bytes, and this filter \
 has 2500" seen export f.seen -o "$name"
     name=$(uri k gozero:bits=19999)
-    refuses "seen: cannot use '$name': the filter to be pushed is of layout gozero:bits=20000" \
+    refuses "seen: cannot use '$name': the filter to be exported is of layout gozero:bits=20000" \
         seen export f.seen -o "$name"
     redis a ACL SETUSER default -rename
     name=$(uri k gozero)

@@ -136,7 +136,7 @@ one of this size has $(seen export --pad large.seen -o - | wc -c)" \
         seen add -n 10 "$(uri k gozero)" -k 1
     [ ! -e f.seen ]
     name=$(uri k guava)
-    refuses "seen: cannot use '$name': filters of this layout are no bitmaps in Redis" \
+    refuses "seen: cannot use '$name': filters of this layout are not bitmaps in Redis" \
         seen add --create -n 10 "$name" -k 1
     [ -z "$(keys_of_server)" ]
 }

@@ -187,10 +187,10 @@ same()
     refuses "seen: cannot use '$name': the Bloom module cannot unite filters, as --merge wants" \
         seen export --merge f.seen -o "$name"
     name=$(uri k expansion=3)
-    refuses "seen: cannot use '$name': of the filter to be pushed, its expansion is 4" \
+    refuses "seen: cannot use '$name': the filter to be exported does not fit: its expansion is 4" \
         seen export f.seen -o "$name"
     name="redis+unix://$REDIS_DIR/a/socket?key=k&layout=gozero:bits=100"
-    refuses "seen: cannot use '$name': the filter to be pushed is of layout redisbloom:expansion=4,scaling=yes" \
+    refuses "seen: cannot use '$name': the filter to be exported is of layout redisbloom:expansion=4,scaling=yes" \
         seen export f.seen -o "$name"
     quiet seen import --layout redisbloom "$SOURCE/tests/vectors/redisbloom/rb_old203_e02_n150" \
         -o old.seen

@@ -413,8 +413,8 @@ TEST(a_layer_above_its_share_leaves_something_to_the_next)
     h.layers[0].fpr_closed = 1e-5;
     CHECK(!chain_grow(&h, "g.seen", &err) && h.n_layers == 1);
     CHECK_STR(err.text,
-              "'g.seen' is full: its bits give an FPR of 1e-05, but it was made for 1e-06; "
-              "keys chosen to collide cannot do that to a filter that has a --secret");
+              "'g.seen' is full: its bits give an FPR of 1e-05, but it was made for 1e-06: "
+              "keys were chosen to collide, which --secret prevents");
 }
 
 /* A first layer that has room for the keys to come costs 1 or 2 % more than one that does not grow,

@@ -458,7 +458,7 @@ TEST(links_have_bounds)
     CHECK(!spec.kind->layout->design(&spec, UINT64_MAX, 0.01, &filter, &err) &&
           strstr(err.text, "is too large") != NULL);
     CHECK(!spec.kind->layout->design(&spec, 10, 5e-324, &filter, &err)); /* half of it is 0 */
-    CHECK_STR(err.text, "RedisBloom makes no link for 10 keys at an error rate of 0");
+    CHECK_STR(err.text, "RedisBloom cannot make a link for 10 keys at an error rate of 0");
 }
 
 /* A header without the data, of a link of 4 TiB. */

@@ -307,7 +307,8 @@ static const struct kind_sizing sizing = {
 
 static const struct kind_building building = {
     .build = bloom_build,
-    /* The census errs by less than a thousandth. To count fewer hashes takes hardly any time. */
+    /* From here on the census errs by less than a thousandth. Fewer hashes are counted, which is
+       fast. */
     .estimated_from = 2 << 20,
 };
 

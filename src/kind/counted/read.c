@@ -107,7 +107,6 @@ static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begi
     return good && r->previous <= counted_top(c);
 }
 
-/* Reads entries of a large block. */
 static bool read_large(struct counted_reader *r, size_t *filled)
 {
     const struct counted_set *set = r->set;
