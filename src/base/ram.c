@@ -15,11 +15,11 @@ static uint64_t smaller_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The number in a file. UINT64_MAX: there is none ("max"), or no such file. */
-static uint64_t read_limit(const char *folder, const char *name)
+/* The limit of a group. UINT64_MAX: there is none ("max"), or no such file. */
+static uint64_t read_limit(const char *folder)
 {
     char path[PATH_MAX + 32], text[24] = "", *end; /* 20 digits and a newline */
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/memory.max", folder);
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return UINT64_MAX;
@@ -29,7 +29,7 @@ static uint64_t read_limit(const char *folder, const char *name)
 }
 
 /* The least limit of `group`, a path below `root`, and of the groups above it. */
-static uint64_t tree_limit(const char *root, const char *group, const char *name)
+static uint64_t tree_limit(const char *root, const char *group)
 {
     char folder[PATH_MAX];
     size_t top = strlen(root);
@@ -39,43 +39,22 @@ static uint64_t tree_limit(const char *root, const char *group, const char *name
         return limit;
     for (char *end = folder + len; end != NULL; end = strrchr(folder + top, '/')) {
         *end = '\0';
-        limit = smaller_of(limit, read_limit(folder, name));
+        limit = smaller_of(limit, read_limit(folder));
     }
     return limit;
 }
 
-/* Is "memory" in this list, which is separated by commas? */
-static bool lists_memory(const char *controllers)
-{
-    for (const char *p = controllers;; p++) {
-        size_t len = strcspn(p, ",");
-        if (len == strlen("memory") && memcmp(p, "memory", len) == 0)
-            return true;
-        p += len;
-        if (*p == '\0')
-            return false;
-    }
-}
-
 uint64_t ram_group_limit(const char *membership, const char *root)
 {
-    char line[PATH_MAX + 256], v1_root[PATH_MAX];
+    char line[PATH_MAX + 256];
     uint64_t limit = UINT64_MAX;
     FILE *f = fopen(membership, "r");
     if (f == NULL)
         return limit;
-    snprintf(v1_root, sizeof v1_root, "%s/memory", root);
-    while (fgets(line, sizeof line, f) != NULL) { /* HIERARCHY:CONTROLLERS:PATH */
+    while (fgets(line, sizeof line, f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-        if (group == NULL)
-            continue;
-        *controllers++ = *group++ = '\0';
-        if (*controllers == '\0')
-            limit = smaller_of(limit, tree_limit(root, group, "memory.max"));
-        else if (lists_memory(controllers))
-            limit = smaller_of(limit, tree_limit(v1_root, group, "memory.limit_in_bytes"));
+        if (strncmp(line, "0::", 3) == 0) /* 0::PATH; other lines are of version 1 */
+            limit = tree_limit(root, line + 3);
     }
     fclose(f);
     return limit;

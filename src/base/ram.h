@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Bytes: the least of the machine's memory, the limits of the process's control groups (v1 and v2,
+/* Bytes: the least of the machine's memory, the limits of the process's control groups (version 2,
  * see cgroups(7)) and RLIMIT_AS. UINT64_MAX: no limit is known. */
 uint64_t ram_limit(void);
 
