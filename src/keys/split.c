@@ -112,25 +112,15 @@ TARGET_AVX2 INLINE uint64_t matches_avx2(const char *p, char c)
 #define STORE   store_bits
 #include "keys/split_body.h"
 
-/* --- AVX-512 --- */
-
-#define TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,bmi,bmi2,popcnt")))
-
-TARGET_AVX512 INLINE uint64_t matches_avx512(const char *p, char c)
-{
-    return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p), _mm512_set1_epi8(c));
-}
-
-#define SPLIT   split_avx512
-#define TARGET  TARGET_AVX512
-#define MATCHES matches_avx512
-#define STORE   store_bits
-#include "keys/split_body.h"
-
 /* --- AVX-512 with VBMI2, which packs the bit numbers in one step --- */
 
 #define TARGET_VBMI2                                                                               \
     __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,bmi,bmi2,popcnt")))
+
+TARGET_VBMI2 INLINE uint64_t matches_avx512(const char *p, char c)
+{
+    return _mm512_cmpeq_epi8_mask(_mm512_loadu_si512(p), _mm512_set1_epi8(c));
+}
 
 /* Stores p + 1 + x for each of the eight bytes x. */
 TARGET_VBMI2 INLINE void store8(const char **next, __m128i bytes, __m512i behind)
@@ -202,7 +192,6 @@ struct split_variant {
 
 #ifdef CPU_X86
 static const struct split_variant vbmi2 = {{"avx512vbmi2", cpu_has_avx512_bits}, split_vbmi2};
-static const struct split_variant avx512 = {{"avx512", cpu_has_avx512}, split_avx512};
 static const struct split_variant avx2 = {{"avx2", cpu_has_avx2}, split_avx2};
 static const struct split_variant sse2 = {{"sse2", NULL}, split_sse2};
 #endif
@@ -214,7 +203,6 @@ static const struct split_variant plain_variant = {{"plain", NULL}, split_plain}
 struct variants split_variants = {{
 #ifdef CPU_X86
                                       &vbmi2.variant,
-                                      &avx512.variant,
                                       &avx2.variant,
                                       &sse2.variant,
 #endif
