@@ -12,8 +12,10 @@
 #include "cmd/report.h"
 #include "cmd/warn.h"
 #include "kind/layout.h"
+#include "kind/overlap.h"
 #include "write/combine.h"
 #include "file/header.h"
+#include "file/layers.h"
 #include "write/make.h"
 
 struct merge {
@@ -59,30 +61,21 @@ static const struct opt result_opts[] = {
 static const struct opt_group groups[] = {
     {"Keys", merge_opts, 0, NULL}, {"The file that is made", result_opts, 0, NULL}, {0}};
 
-enum { KEYS_TEXT = 2 * NUM_TEXT + 16 }; /* for "X to Y" */
-
-/* `rough`: bounds are worth nothing. */
-static const char *show_made_keys(char text[KEYS_TEXT], const struct census *c, bool rough)
+/* As stats shows it. The bounds of a `rough` estimate are worth nothing. */
+static const char *show_made_keys(char text[REPORT_TEXT], const struct census *c, bool rough)
 {
-    char low[NUM_TEXT], high[NUM_TEXT];
-    bool bounds = isnan(c->n), unlimited = isinf(c->n_high);
-    num_show_count(low, c->n_low);
-    num_show_count(high, bounds ? c->n_high : c->n);
-    if (!bounds)
-        snprintf(text, KEYS_TEXT, "%s%s",
-                 c->n_exact      ? ""
-                 : c->n_at_least ? "at least "
-                                 : "about ",
-                 high);
-    else if (unlimited && c->n_low > 0)
-        snprintf(text, KEYS_TEXT, "at least %s", low);
-    else if (unlimited || rough)
-        snprintf(text, KEYS_TEXT, "an unknown number of");
-    else if (c->n_low > 0)
-        snprintf(text, KEYS_TEXT, "%s to %s", low, high);
-    else
-        snprintf(text, KEYS_TEXT, "at most %s", high);
-    return text;
+    struct report r = {0};
+    report_range(&r, NULL, NULL, NULL, FORM_KEYS, ESTIMATED, c->n, rough ? NAN : c->n_low,
+                 rough ? NAN : c->n_high);
+    return report_shown(&r, text);
+}
+
+static void add_bounds(struct report *r, const struct census *c, enum report_source source)
+{
+    if (isnan(c->n) || c->n_at_least) {
+        report_number(r, NULL, "n_low", FORM_KEYS, source, c->n_low);
+        report_number(r, NULL, "n_high", FORM_KEYS, source, c->n_high);
+    }
 }
 
 /* ---- Counted sets: they are combined to one (write/combine.h). */
@@ -151,46 +144,22 @@ static bool takes_away(const struct merge *m)
     return m->op == COUNTS_SUBTRACT || m->op == COUNTS_EXCEPT;
 }
 
-/* Only counts: combines inputs `from` to n. */
-static bool look_at_pair(const struct combine *done, enum counts_op op, unsigned from,
-                         struct counts_seen *seen)
-{
-    struct err ignored;
-    return done->layer[0]->kind->counts->combine(op, done->layer + from, done->data + from,
-                                                 done->n - from, NULL, done->threads, seen,
-                                                 &ignored);
-}
-
-/* The number of keys that have `used` of `cells` fingerprints, and the reverse. */
-static double keys_of_cells(double used, double cells)
-{
-    return -cells * log1p(-used / cells);
-}
-
-static double used_by(double keys, double cells)
-{
-    return -cells * expm1(-keys / cells);
-}
-
 /* Estimates the keys of the first input that were removed only because another input has a key with
  * the same fingerprint. The others have a part q of all fingerprints. So of the first input's keys
- * that no other has, the part 1 - q is left by --except, and tells how many there were. --subtract
- * removes fewer of them: those whose count is higher stay. Needs two more passes over the inputs.
- */
+ * that no other has, the part 1 - q is left by --except, and tells how many there were. It is an
+ * upper bound where others share keys, and with --subtract: keys whose count is higher stay. */
 static double lost(const struct merge *m)
 {
-    struct counts_seen others, kept;
     const struct combine *made = &m->combine;
-    double cells = ldexp(1, (int)result_bits(made));
+    double q = combine_taken(made), cells = ldexp(1, (int)result_bits(made));
     if (!takes_away(m) || result_bits(made) == 64)
         return 0;
-    if (!look_at_pair(made, COUNTS_DISTINCT, 1, &others) ||
-        !look_at_pair(made, COUNTS_EXCEPT, 0, &kept))
-        return NAN;
-    unsigned others_bits = combine_bits(made->layer + 1, made->n - 1);
-    double q =
-        used_by(keys_of_cells((double)others.made, ldexp(1, (int)others_bits)), cells) / cells;
-    return q < 1 ? keys_of_cells((double)kept.made, cells * (1 - q)) * q / (1 - q) : NAN;
+    return q < 1 ? overlap_keys(cells * (1 - q), 1, (double)made->seen.made) * q / (1 - q) : NAN;
+}
+
+static bool lost_at_most(const struct merge *m)
+{
+    return m->op == COUNTS_SUBTRACT || m->combine.n > 2;
 }
 
 /* Fewer lost keys are not reported. */
@@ -198,8 +167,8 @@ static const double FEWEST_LOST = 0.01;
 
 static void note_counted(const struct merge *m, const struct census *census)
 {
-    char fpr[NUM_TEXT], n[KEYS_TEXT];
-    say_note("'%s': current false-positive rate %s, %s keys, sum of counts %s%llu", m->make.out,
+    char fpr[NUM_TEXT], n[REPORT_TEXT];
+    say_note("'%s': current false-positive rate %s, keys: %s, sum of counts: %s%llu", m->make.out,
              num_show_fpr(fpr, census->fpr), show_made_keys(n, census, false),
              isnan(census->n) ? "at most " : "", (unsigned long long)m->combine.seen.total_made);
 }
@@ -207,15 +176,16 @@ static void note_counted(const struct merge *m, const struct census *census)
 static void report_counted(const struct merge *m)
 {
     char n[NUM_TEXT];
-    struct census census;
+    struct census census, layer;
     const struct combine *made = &m->combine;
     double gone = lost(m);
-    combine_census(made, &census);
+    made->layer[0]->kind->census(&made->header.layers[0], NULL, 1, &layer);
+    layers_census_whole(&made->header, &layer, &census);
     note_bits(m);
     if (gone >= FEWEST_LOST)
         say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
-                    m->op == COUNTS_SUBTRACT ? "up to" : "about", num_show_count(n, gone),
+                    lost_at_most(m) ? "up to" : "about", num_show_count(n, gone),
                     m->make.in[0].path);
     if (m->verbose)
         note_counted(m, &census);
@@ -223,15 +193,12 @@ static void report_counted(const struct merge *m)
         return;
     struct report r = {0};
     report_made(&r, m->make.out, &made->header, census.fpr, census.n);
-    if (isnan(census.n) || census.n_at_least) {
-        report_number(&r, NULL, "n_low", FORM_KEYS, ESTIMATED, census.n_low);
-        report_number(&r, NULL, "n_high", FORM_KEYS, ESTIMATED, census.n_high);
-    }
+    add_bounds(&r, &census, ESTIMATED);
     report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, made->seen.total_made);
     report_uint(&r, NULL, "fingerprint_bits", FORM_COUNT, EXACT, result_bits(made));
     if (takes_away(m)) {
         report_number(&r, NULL, "lost_estimate", FORM_KEYS, ESTIMATED, gone);
-        report_flag(&r, NULL, "lost_at_most", EXACT, m->op == COUNTS_SUBTRACT);
+        report_flag(&r, NULL, "lost_at_most", EXACT, lost_at_most(m));
     }
     report_json(&r, stdout);
 }
@@ -298,10 +265,10 @@ static bool is_rough_merge(const struct make *made)
 
 static void note_made(const struct make *made)
 {
-    char text[NUM_TEXT], n[KEYS_TEXT];
+    char text[NUM_TEXT], n[REPORT_TEXT];
     unsigned layers = made->header.n_layers;
     bool fits = layers == 1 || !kind_unites(made->header.layers[0].kind);
-    say_note("'%s': current false-positive rate %s, %s keys, %u layer%s%s", made->out,
+    say_note("'%s': current false-positive rate %s, keys: %s, %u layer%s%s", made->out,
              num_show_fpr(text, made->census.fpr),
              show_made_keys(n, &made->census, is_rough_merge(made)), layers, layers == 1 ? "" : "s",
              fits ? "" : " (filters made with --like one for all keys become one)");
@@ -315,12 +282,8 @@ static void report_merge(const struct merge *m)
     if (!made->prints)
         return;
     struct report r = {0};
-    enum report_source source = is_rough_merge(made) ? UNKNOWN : ESTIMATED;
     report_made(&r, made->out, &made->header, made->census.fpr, made->census.n);
-    if (isnan(made->census.n)) {
-        report_number(&r, NULL, "n_low", FORM_KEYS, source, made->census.n_low);
-        report_number(&r, NULL, "n_high", FORM_KEYS, source, made->census.n_high);
-    }
+    add_bounds(&r, &made->census, is_rough_merge(made) ? UNKNOWN : ESTIMATED);
     report_json(&r, stdout);
 }
 

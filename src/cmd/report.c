@@ -10,7 +10,6 @@
 #include <time.h>
 
 #include "base/json.h"
-#include "base/num.h"
 #include "base/say.h"
 #include "base/visible.h"
 #include "kind/layout.h"
@@ -184,11 +183,8 @@ static void show_value(char *buf, const struct report_row *row, double v)
     }
 }
 
-/* An interval is three numbers and " (", " to " and ")". */
-enum { VALUE_TEXT = 4 * NUM_TEXT };
-
 /* The value as text, without its remark: in `buf`, or elsewhere. */
-static const char *value_of(const struct report_row *row, char buf[VALUE_TEXT])
+static const char *value_of(const struct report_row *row, char buf[REPORT_TEXT])
 {
     char v[NUM_TEXT], from[NUM_TEXT], to[NUM_TEXT];
     if (row->source == UNKNOWN)
@@ -199,16 +195,21 @@ static const char *value_of(const struct report_row *row, char buf[VALUE_TEXT])
     show_value(from, row, row->low);
     show_value(to, row, row->high);
     if (isnan(row->value) && row->low > 0)
-        snprintf(buf, VALUE_TEXT, "%s to %s", from, to);
+        snprintf(buf, REPORT_TEXT, "%s to %s", from, to);
     else if (isnan(row->value))
-        snprintf(buf, VALUE_TEXT, "at most %s", to);
+        snprintf(buf, REPORT_TEXT, "at most %s", to);
     else if (isnan(row->low) || (row->low == row->value && row->high == row->value))
-        snprintf(buf, VALUE_TEXT, "%s", v);
+        snprintf(buf, REPORT_TEXT, "%s", v);
     else if (isinf(row->high))
-        snprintf(buf, VALUE_TEXT, "at least %s", from);
+        snprintf(buf, REPORT_TEXT, "at least %s", from);
     else
-        snprintf(buf, VALUE_TEXT, "%s (%s to %s)", v, from, to);
+        snprintf(buf, REPORT_TEXT, "%s (%s to %s)", v, from, to);
     return buf;
+}
+
+const char *report_shown(const struct report *r, char text[REPORT_TEXT])
+{
+    return value_of(&r->row[r->n - 1], text);
 }
 
 static const char *source_name(enum report_source source)
@@ -225,7 +226,7 @@ static int wider(int width, size_t len)
 /* Prints label, value, source. */
 static void put_row(const struct report_row *row, int labels, int values, FILE *out)
 {
-    char buf[VALUE_TEXT];
+    char buf[REPORT_TEXT];
     bool interval = !isnan(row->low) && row->low != row->high;
     fprintf(out, "%-*s  ", labels, row->label);
     int width = (int)visible_print(out, value_of(row, buf)) + fprintf(out, "%s", row->remark);
@@ -239,7 +240,7 @@ static void put_rows(const struct report *r, FILE *out)
 {
     enum { WIDEST = 44 }; /* a longer value, such as a path, sticks out */
     const struct report_row *end = r->row + singles(r);
-    char buf[VALUE_TEXT];
+    char buf[REPORT_TEXT];
     int labels = 0, values = 0;
     for (const struct report_row *row = r->row; row < end; row++) {
         if (row->label == NULL)
@@ -292,7 +293,7 @@ static void make_table(struct table *t, const struct report_row *row, const stru
 
 /* Line 0 has the headings. */
 static const char *cell_of(const struct table *t, unsigned line, unsigned column,
-                           char buf[VALUE_TEXT])
+                           char buf[REPORT_TEXT])
 {
     if (line == 0)
         return t->heading[column];
@@ -303,7 +304,7 @@ static const char *cell_of(const struct table *t, unsigned line, unsigned column
 /* As of printf; the first column is left-aligned. */
 static void find_widths(const struct table *t, int widths[COLUMNS])
 {
-    char buf[VALUE_TEXT];
+    char buf[REPORT_TEXT];
     for (unsigned i = 0; i < t->n_columns; i++)
         for (unsigned line = 0; line <= t->n_items; line++)
             widths[i] = wider(widths[i], strlen(cell_of(t, line, i, buf)));
@@ -312,7 +313,7 @@ static void find_widths(const struct table *t, int widths[COLUMNS])
 
 static void put_table_line(const struct table *t, unsigned line, const int *widths, FILE *out)
 {
-    char buf[VALUE_TEXT];
+    char buf[REPORT_TEXT];
     const char *refusal = line > 0 ? t->refusal[line - 1] : NULL;
     for (unsigned i = 0; i < (refusal != NULL ? 1 : t->n_columns); i++)
         fprintf(out, "%s%*s", i > 0 ? "  " : "", widths[i], cell_of(t, line, i, buf));

@@ -26,6 +26,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/num.h"
 #include "file/format.h"
 
 enum report_source {
@@ -94,6 +95,10 @@ void report_range(struct report *r, const char *label, const char *key, const ch
 
 /* Adds words to the text of the row that was added last. */
 __attribute__((format(printf, 2, 3))) void report_remark(struct report *r, const char *fmt, ...);
+
+/* The value of the row that was added last, as text: "9999000 (9998000 to 10000000)". */
+enum { REPORT_TEXT = 4 * NUM_TEXT }; /* three numbers and " (", " to " and ")" */
+const char *report_shown(const struct report *r, char text[REPORT_TEXT]);
 
 /* Adds the row with that key of another report, if there is one. */
 void report_pick(struct report *r, const struct report *from, const char *key);

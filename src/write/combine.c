@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "file/header.h"
-#include "file/layers.h"
 
 bool combine_counts(const struct header *h)
 {
@@ -53,6 +52,17 @@ void combine_keep_batches(struct combine *c, const struct header *replaced)
 /* With more of the interval's half than this in doubt, the number of keys is only bounded. */
 static const double MOST_DOUBT = 0.1;
 
+double combine_taken(const struct combine *c)
+{
+    double keys = 0, cells = ldexp(1, (int)layer_fingerprint(&c->header.layers[0]));
+    for (unsigned i = 1; i < c->n; i++) {
+        struct census census;
+        c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &census);
+        keys += census.n;
+    }
+    return -expm1(-keys / cells);
+}
+
 /* Let the inputs that are taken away have the part q of all fingerprints. Then the n keys that are
  * left have fingerprints of the other part, so n^2 / (2 (1 - q) cells) pairs of them share one, q
  * times as many more than the census expects. --subtract also leaves fingerprints in the part q,
@@ -60,15 +70,11 @@ static const double MOST_DOUBT = 0.1;
 static bool is_doubtful(const struct combine *c)
 {
     const struct layer *made = &c->header.layers[0];
-    struct census all, taken;
-    double q = 0;
+    struct census all;
+    double q = combine_taken(c);
     if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || layer_fingerprint(made) == 64)
         return false;
     made->kind->census(made, NULL, 1, &all);
-    for (unsigned i = 1; i < c->n; i++) {
-        c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &taken);
-        q += taken.fpr;
-    }
     double pairs = all.n * all.n / 2 / ldexp(1, (int)layer_fingerprint(made));
     return !(q < 1) || pairs * q / (1 - q) > MOST_DOUBT * (all.n_high - all.n);
 }
@@ -90,12 +96,4 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
 double combine_fpr(const struct combine *c)
 {
     return ldexp((double)c->seen.made, -(int)layer_fingerprint(&c->header.layers[0]));
-}
-
-void combine_census(const struct combine *c, struct census *out)
-{
-    const struct layer *layer = &c->header.layers[0];
-    struct census census;
-    layer->kind->census(layer, NULL, 1, &census);
-    layers_census_whole(&c->header, &census, out);
 }

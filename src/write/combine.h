@@ -53,7 +53,7 @@ bool combine_write(struct combine *c, struct newfile *file, const char *name, st
 /* The FPR of the result: the chance that an absent key has the fingerprint of a present one. */
 double combine_fpr(const struct combine *c);
 
-/* The number of keys of the result, as layers_census_whole says. */
-void combine_census(const struct combine *c, struct census *out);
+/* The part of all fingerprints that inputs 1 to n - 1 have; an upper bound if they share keys. */
+double combine_taken(const struct combine *c);
 
 #endif

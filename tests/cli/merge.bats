@@ -92,7 +92,7 @@ load ../lib/helpers
     jq -e '.n_estimate == null and .n_low > 11500 and .n_low < 12000 and .n_high > 21500 and
         .n_high < 22700' <<<"$output"
     text=$(jq -r '"\(.n_low | round) to \(.n_high | round)"' <<<"$output")
-    [[ $stderr == *", $text keys, 2 layers (filters made with --like "* ]]
+    [[ $stderr == *", keys: $text, 2 layers (filters made with --like "* ]]
     seen stats --json ab | jq -e '.n_estimate == null and .n_low > 11500 and .n_high < 22700'
     quiet seen create -p 1e-6 c <(seq 2001 12000)
     run -0 seen merge -o ac a c
@@ -243,7 +243,7 @@ load ../lib/helpers
         quiet seen create --force -n 20000 a <(seq 1 "$a")
         quiet seen create --force --like a b <(seq "$b" "$c")
         run -0 --separate-stderr seen merge --force --verbose --intersect --json -o i a b
-        [[ $stderr == *', at most '*' keys, 1 layer' ]]
+        [[ $stderr == *', keys: at most '*', 1 layer' ]]
         bounds=".n_estimate == null and .n_low == 0 and .n_high >= $common"
         jq -e "$bounds" <<<"$output"
         seen stats --json i | jq -e "$bounds and .load == null and .bits_per_key == null and
