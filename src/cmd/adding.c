@@ -305,7 +305,7 @@ static bool add_chunk(struct adding *a, struct added *r)
         return true;
     a->feed.tally.records += r->done; /* of a chunk that does not come to its end */
     if (result == ADD_FULL)
-        return feed_fail(&a->feed, r->done, "%s%s", err.text, a->advice != NULL ? a->advice : "");
+        return feed_fail(&a->feed, r->done, "%s", err.text);
     if (sig_caught())
         return false;
     say_failure(&err);
@@ -353,30 +353,9 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
     }
 }
 
-/* Sets the default limit of a filter that neither grows nor is rotated: beyond it, the filter would
- * soon know every key. */
-static void limit_fpr(struct adding *a)
-{
-    const struct header *h = a->store->header;
-    double limit = WARN_USELESS * layers_design_fpr(h);
-    bool has_design = limit < 1 && (h->compat & COMPAT_ASSUMED) == 0;
-    if (a->options.max_fpr != 0 || a->options.rotate || !has_design || format_grows(h) ||
-        chain_is_exact(h))
-        return;
-    a->options.max_fpr = limit;
-    a->advice = format_forgets(h)
-                    ? ", 10 times its design rate; make room with 'seen "
-                      "rotate' or --rotate-at-capacity, or set another limit "
-                      "with --max-fpr"
-                    : ", 10 times its design rate; make a filter with a larger "
-                      "--capacity, or one that grows (without --fixed), or set another "
-                      "limit with --max-fpr";
-}
-
 bool adding_run(struct adding *a)
 {
     struct err err;
-    limit_fpr(a);
     sig_catch();
     a->options.threads = a->keyopt.threads;
     a->options.may_repeat = a->feed.finish == NULL;

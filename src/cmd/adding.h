@@ -74,7 +74,6 @@ struct adding {
                             struct added, of which finish prints records among the first `done` */
     bool stopped;        /* by feed.finish */
     /* The rest is private. */
-    const char *advice;  /* follows the message about a key that options.max_fpr refuses; or NULL */
     struct refit *refit; /* NULL: the file keeps its size */
     char *scratch_dir;   /* of refit */
 };

@@ -55,7 +55,7 @@ void warn_useless(const struct store *s)
     const struct header *h = s->header;
     store_describe(s, &facts);
     double fpr = chain_counted_fpr(h, &facts.counters);
-    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WARN_USELESS * layers_design_fpr(h))
+    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WRITER_USELESS * layers_design_fpr(h))
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
             "design rate %s; make one with a larger --capacity, or one that grows (without "

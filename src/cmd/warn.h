@@ -17,11 +17,7 @@ void warn_slot(const struct store *s);
  * than were counted. */
 void warn_disagreement(const char *name, double n_bits, double n_counted);
 
-/* A filter whose FPR is this many times its design rate is used only with a word about it. The
- * manuals and a message of add and dedup name the number. */
-static const double WARN_USELESS = 10;
-
-/* Warns if the counters tell that the filter is that full. */
+/* Warns if the counters tell that the filter is useless (WRITER_USELESS). */
 void warn_useless(const struct store *s);
 
 /* Were so few of `n` keys found in a filter that something may be wrong? */

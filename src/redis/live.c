@@ -228,7 +228,7 @@ static size_t fitting(struct redis *r, size_t n)
     while (n > 0) {
         for (size_t i = 0; i < n; i++)
             r->shard[r->shard_of[i]].set += r->k;
-        bool fits = redis_fpr(r) <= r->options.max_fpr;
+        bool fits = redis_fpr(r) <= r->max_fpr;
         for (size_t i = 0; i < n; i++)
             r->shard[r->shard_of[i]].set -= r->k;
         if (fits)
@@ -250,7 +250,7 @@ static enum add_result add_known(struct redis *r, struct hashes keys, uint64_t *
         if (bit_of(present, *done - at))
             bit_set(known, *done);
         else if (!bit_of(known, *done))
-            return writer_refuse(r->store.name, r->options.max_fpr, err);
+            return writer_refuse(&r->header, r->store.name, &r->options, err);
     }
     return ADD_OK;
 }
@@ -273,7 +273,7 @@ enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, s
         return ADD_FAILED;
     r->begun = true;
     place_keys(r, hashes_from(keys, *done), wanted);
-    if (r->options.max_fpr > 0) {
+    if (r->max_fpr < 1) {
         some = fitting(r, wanted);
         if (some < wanted && !redis_count(r, err))
             return ADD_FAILED;

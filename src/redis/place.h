@@ -81,9 +81,10 @@ struct redis {
     uint64_t *positions;          /* of a batch; then those of the witnesses */
     uint16_t *shard_of;           /* of its keys */
     struct add_options options;
-    bool begun;  /* keys were to be added */
-    bool warned; /* that the filter is fuller than it was made for */
-    bool gone;   /* the last keys could not be added, whatever the reason */
+    double max_fpr; /* writer_limit */
+    bool begun;     /* keys were to be added */
+    bool warned;    /* that the filter is fuller than it was made for */
+    bool gone;      /* the last keys could not be added, whatever the reason */
 };
 
 /* Connects; checks only the address. Then r->store can take keys after redis_settle or module_open.

@@ -110,6 +110,7 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
 {
     struct redis *r = redis_of(s);
     r->options = *options;
+    r->max_fpr = writer_limit(&r->header, options);
     r->warned = false;
     if (redis_is_module(r))
         return module_check_options(r, err);

@@ -256,7 +256,7 @@ static bool write_built(struct filter_build *b, struct err *err)
 /* Makes the filter that the header describes in memory. */
 static bool open_memory(struct filter_build *b, struct err *err)
 {
-    const struct add_options options = {.threads = b->threads};
+    const struct add_options options = {.threads = b->threads, .max_fpr = 1};
     b->sized = filter_open_memory(&b->filter, &b->header, err);
     b->filter.path = b->name;
     return b->sized && writer_begin(&b->writer, &b->filter, &options, &b->state, err);

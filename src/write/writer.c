@@ -88,7 +88,7 @@ static const double NEAR = 0.9;
 
 static bool is_near_limit(const struct writer *w, double n)
 {
-    return w->options.max_fpr > 0 && keys_in_layer(w) + n > NEAR * w->max_n;
+    return keys_in_layer(w) + n > NEAR * w->max_n;
 }
 
 /* Would the FPR be within the limit, if there is one, with n more keys? */
@@ -105,25 +105,33 @@ static bool is_high(const struct writer *w)
     return keys_in_layer(w) > w->warn_n;
 }
 
-/* Adds to out->dropped the keys of this writer that the filter probably took for known. */
-static void settle(struct writer *w)
+/* Adds to out->dropped the keys that the layer, which the writer leaves, probably took for known.
+ */
+static void settle(const struct writer *w)
 {
-    uint64_t end = newest(w)->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
-    uint64_t added = end - w->settled;
-    double dropped = 0;
-    if (end <= w->settled)
+    const struct layer *layer = newest(w);
+    uint64_t end = layer->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
+    double dropped = 0, added = (double)(end - w->began);
+    if (w->new == 0 || end <= w->began)
         return;
-    w->settled_n = chain_fill(newest(w), 1 - w->others_fpr, w->settled_n, (double)added, &dropped);
-    w->out->dropped += dropped * (double)w->new / (double)added;
-    w->settled += added;
-    w->new = 0;
+    chain_fill(layer, 1 - w->others_fpr, w->began_n, added, &dropped);
+    w->out->dropped += dropped * (double)w->new / added;
 }
 
-/* Finds the layer that takes keys, and how full it is. */
-static void begin_layer(struct writer *w)
+/* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once. */
+static void expect_keys(const struct writer *w, size_t n)
+{
+    const struct layer *layer = newest(w);
+    if (keys_in_layer(w) == 0 && n >= layer_pages(layer) / 4 && !layout_is_sparse(layer))
+        port_fill(w->session.filter->data[w->layer], (size_t)layer->data_len);
+}
+
+/* Finds the layer that takes keys, and how full it is. A call brings n of them. */
+static void begin_layer(struct writer *w, size_t n)
 {
     const struct header *h = header_of(w);
-    double absent = 1;
+    double absent = 1, limit = writer_limit(h, &w->options);
+    w->has_layer = true;
     memcpy(w->id, h->id, sizeof w->id);
     w->layer = chain_newest(h);
     w->generation = newest(w)->generation;
@@ -132,17 +140,18 @@ static void begin_layer(struct writer *w)
         absent *= i == w->layer || h->layers[i].is_void ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
     count_from(w, chain_distinct(h, counters_of(w), w->layer));
-    w->settled_n = w->n;
-    w->settled = w->counted;
+    w->began_n = w->n;
+    w->began = w->counted;
     w->new = 0;
     bool exact = chain_is_exact(h);
     w->warn_n = exact ? INFINITY : keys_at(w, writer_warn_fpr(h));
     w->most = exact && newest(w)->n_design < UINT64_MAX - newest(w)->n_before
                   ? newest(w)->n_before + newest(w)->n_design
                   : UINT64_MAX;
-    w->max_n = w->options.max_fpr > 0 ? keys_at(w, w->options.max_fpr) : INFINITY;
+    w->max_n = limit < 1 ? keys_at(w, limit) : INFINITY;
     if (is_near_limit(w, 0))
         count_bits(w);
+    expect_keys(w, n);
 }
 
 bool writer_check(const struct header *h, const char *name, const struct add_options *options,
@@ -175,7 +184,6 @@ bool writer_begin(struct writer *w, struct filter *f, const struct add_options *
     *w = (struct writer){.options = *options, .out = out};
     if (!writer_check(&f->header, f->path, options, err) || !session_begin(&w->session, f, err))
         return false;
-    begin_layer(w);
     warn_of_dead(w);
     return true;
 }
@@ -188,22 +196,37 @@ bool writer_end(struct writer *w, bool sync, struct err *err)
     return ok;
 }
 
-static bool next_layer(struct writer *w, struct err *err)
+static bool next_layer(struct writer *w, size_t n, struct err *err)
 {
     settle(w);
     if (!advance(&w->session, w->options.threads, err))
         return false;
-    begin_layer(w);
+    begin_layer(w, n);
     return true;
 }
 
 /* ---- Warnings and refusals. */
 
-enum add_result writer_refuse(const char *name, double max_fpr, struct err *err)
+double writer_limit(const struct header *h, const struct add_options *options)
+{
+    if (options->max_fpr != 0)
+        return options->max_fpr;
+    bool promises = !options->rotate && (h->compat & COMPAT_ASSUMED) == 0 && !format_grows(h) &&
+                    !chain_is_exact(h);
+    return promises ? fmin(1, WRITER_USELESS * layers_design_fpr(h)) : 1;
+}
+
+enum add_result writer_refuse(const struct header *h, const char *name,
+                              const struct add_options *options, struct err *err)
 {
     char limit[NUM_TEXT];
     fail(err, "not added: the false-positive rate of '%s' would pass %s", name,
-         num_show_fpr(limit, max_fpr));
+         num_show_fpr(limit, writer_limit(h, options)));
+    if (options->max_fpr == 0)
+        fail_more(err, ", 10 times its design rate; make %s, or set another limit with --max-fpr",
+                  format_forgets(h) ? "room with 'seen rotate' or --rotate-at-capacity"
+                                    : "a filter with a larger --capacity, or one that grows "
+                                      "(without --fixed)");
     return ADD_FULL;
 }
 
@@ -396,7 +419,7 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
         if (is_full(w, 1))
             return refuse_key(w, err);
         if (!limit_allows(w, SPARE))
-            return writer_refuse(name_of(w), w->options.max_fpr, err);
+            return writer_refuse(header_of(w), name_of(w), &w->options, err);
         if (!add_piece(w, c, &one, err))
             return ADD_FAILED;
     }
@@ -450,17 +473,9 @@ static bool make_room(struct writer *w, const struct call *c, size_t *room, stru
     double n_design = fmax(1, (double)newest(w)->n_design), left = n_design - keys_in_layer(w);
     if (left < 1)
         return look_ahead(w, c, &known, err) &&
-               (known || (next_layer(w, err) && make_room(w, c, room, err)));
+               (known || (next_layer(w, c->n, err) && make_room(w, c, room, err)));
     *room = (size_t)fmin(batch, fmax(left, OVER * n_design));
     return true;
-}
-
-/* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once. */
-static void expect_keys(const struct writer *w, size_t n)
-{
-    const struct layer *layer = newest(w);
-    if (keys_in_layer(w) == 0 && n >= layer_pages(layer) / 4 && !layout_is_sparse(layer))
-        port_fill(w->session.filter->data[w->layer], (size_t)layer->data_len);
 }
 
 static enum add_result add_all(struct writer *w, struct call *c, struct err *err)
@@ -469,7 +484,6 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
         size_t room;
         if (!make_room(w, c, &room, err))
             return ADD_FAILED;
-        expect_keys(w, c->n);
         size_t end = room < c->n - c->done ? c->done + room : c->n;
         enum add_result result = add_some(w, c, end, err);
         if (result != ADD_OK)
@@ -481,17 +495,19 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
 }
 
 /* Finds out, under the lock, what other processes have done to the layers. */
-static void catch_up(struct writer *w)
+static bool catch_up(struct writer *w, size_t n, struct err *err)
 {
     const struct header *h = header_of(w);
-    unsigned layer = chain_newest(h);
-    bool same =
-        memcmp(w->id, h->id, sizeof h->id) == 0 && h->layers[w->layer].generation == w->generation;
-    if (same && layer == w->layer)
-        return;
+    bool same_file = w->has_layer && memcmp(w->id, h->id, sizeof h->id) == 0;
+    bool same = same_file && newest(w)->generation == w->generation;
+    if (same && chain_newest(h) == w->layer)
+        return true;
+    if (!same_file && !writer_check(h, name_of(w), &w->options, err))
+        return false;
     if (same)
         settle(w);
-    begin_layer(w);
+    begin_layer(w, n);
+    return true;
 }
 
 static bool sync_is_due(const struct writer *w)
@@ -509,10 +525,8 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     w->out->warning[0] = '\0';
     if (!session_lock(&w->session, err))
         return ADD_FAILED;
-    if (advance_finish(&w->session, err)) {
-        catch_up(w);
+    if (advance_finish(&w->session, err) && catch_up(w, n, err))
         result = add_all(w, &call, err);
-    }
     session_unlock(&w->session);
     *done = call.done;
     if (result == ADD_FAILED || !sync_is_due(w))

@@ -28,7 +28,7 @@ enum add_result {
 
 struct add_options {
     unsigned threads;
-    double max_fpr;      /* refuse keys that would exceed this FPR; 0: no limit */
+    double max_fpr;      /* refuse keys that would exceed this FPR; 0: writer_limit says; 1: none */
     bool rotate;         /* rotate a ring whose newest generation is full */
     bool may_repeat;     /* the caller does not rely on which keys were new */
     uint64_t sync_every; /* sync a file after that many new keys; 0: only at the end */
@@ -48,6 +48,7 @@ struct writer {
     struct add_options options;
     struct add_state *out;
     uint64_t since_sync;                        /* out->n_new at the last one */
+    bool has_layer;                             /* what follows is set, by the first turn */
     uint8_t id[sizeof((struct header *)0)->id]; /* of the file */
     unsigned layer;                             /* takes new keys ... */
     uint64_t generation;                        /* ... and is this generation */
@@ -55,8 +56,8 @@ struct writer {
     double n, each;       /* distinct keys in the layer when keys_added stood at `counted`; one */
     uint64_t counted;     /* that was added since then stands for `each` keys */
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
-    double settled_n; /* keys in the layer when state->dropped was last brought up to date ... */
-    uint64_t settled, new; /* ... and keys_added; keys of this writer that were new since then */
+    double began_n;       /* keys in the layer when the writer began to add to it ... */
+    uint64_t began, new;  /* ... and keys_added; its keys that were new since then */
     uint64_t most; /* keys_added at which an exact layer (chain.h) is full; else UINT64_MAX */
 };
 
@@ -64,7 +65,9 @@ struct writer {
 bool writer_check(const struct header *h, const char *name, const struct add_options *options,
                   struct err *err);
 
-/* Begins a session. The others must outlive *w; *out begins as zero. */
+/* Begins a session. The others must outlive *w; *out begins as zero. What the writer does follows
+ * from the header that it finds in each turn: another writer, or a file that takes the place of
+ * this one (session_lock), may have changed it. */
 bool writer_begin(struct writer *w, struct filter *f, const struct add_options *options,
                   struct add_state *out, struct err *err);
 
@@ -79,8 +82,17 @@ bool writer_end(struct writer *w, bool sync, struct err *err);
 enum { WRITER_WARNING = sizeof((struct add_state *)0)->warning };
 void writer_warn(const struct header *h, const char *name, double fpr, char text[WRITER_WARNING]);
 
-/* Fails with the reason for ADD_FULL. */
-enum add_result writer_refuse(const char *name, double max_fpr, struct err *err);
+/* A filter whose FPR is this many times its design rate would soon know every key. The manuals and
+ * messages of add, dedup and query name the number. */
+static const double WRITER_USELESS = 10;
+
+/* The FPR beyond which keys are refused: options->max_fpr, or where a filter that neither grows nor
+ * is rotated becomes useless. 1: there is no limit. */
+double writer_limit(const struct header *h, const struct add_options *options);
+
+/* Fails with the reason for ADD_FULL: the limit. */
+enum add_result writer_refuse(const struct header *h, const char *name,
+                              const struct add_options *options, struct err *err);
 
 /* A warning is due above this FPR: 1.01 times the design FPR, since random bits spread by less. An
  * assumed design FPR is not a promise, and go-zero's recommended size, 20 bits a key, exceeds it by

@@ -49,7 +49,7 @@ static uint64_t capacity; /* of a filter, or a layer, of one page */
 
 static bool open_subject(struct subject *s, const struct header *like)
 {
-    const struct add_options options = {.threads = 1};
+    const struct add_options options = {.threads = 1, .max_fpr = 1};
     struct header h = *like;
     struct err err;
     format_place(&h);

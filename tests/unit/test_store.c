@@ -153,7 +153,7 @@ static void check_answers(const struct outcome *o)
     CHECK(false_hits < 140);
 }
 
-static const struct add_options plain = {.threads = 1};
+static const struct add_options plain = {.threads = 1, .max_fpr = 1};
 
 TEST(a_fixed_filter_is_the_same_in_every_store)
 {
