@@ -22,7 +22,6 @@
 #include "base/parallel.h"
 #include "base/sig.h"
 #include "file/chain.h"
-#include "file/header.h"
 #include "file/lock.h"
 
 /* Offsets in the session page. It is filled after the mark WRITING is on disk, and emptied before
@@ -367,21 +366,13 @@ static bool end_session(struct session *s, bool sync, struct err *err)
     return not_synced(s, err);
 }
 
-/* Another file has the name. A writer that has relied on the old one goes on only with a file that
- * was made from all its keys. */
+/* Another file has the name: goes on only with one that was made from all keys of the old one. */
 static bool check_successor(const struct session *s, const struct header *now, struct err *err)
 {
-    struct err what;
     uint8_t id[sizeof now->id];
     filter_successor_id(s->filter, id);
-    if (memcmp(id, now->id, sizeof id) == 0)
-        return true;
-    if (s->acted)
-        return fail(err, "'%s' was replaced while keys were added: run this again",
-                    s->filter->path);
-    return header_same_keys(&s->filter->header, now, &what) ||
-           fail(err, "'%s' was replaced by a filter that differs in %s", s->filter->path,
-                what.text);
+    return memcmp(id, now->id, sizeof id) == 0 ||
+           fail(err, "'%s' was replaced while keys were added: run this again", s->filter->path);
 }
 
 /* Continues with the file that has the name now. If the old one still has another name, its next

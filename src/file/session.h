@@ -74,7 +74,7 @@ struct session {
                                  crashed */
     /* The rest is private to session.c. */
     bool entered;            /* this writer holds the session byte; the file is marked */
-    bool acted;              /* session_lock has succeeded */
+    bool acted;              /* session_lock has succeeded: keys may rely on the file */
     uint64_t stamp, records; /* of the session page, as this writer last saw it */
     uint64_t epoch_on_disk;  /* of the last header that this process has synced; 0: none */
     uint64_t n_touched;      /* pages that this process was the first to touch */
@@ -86,7 +86,7 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
 
 /* Waits for the turn lock; fails if a signal is caught (sig.h). Afterwards header, layers and
  * counters are up to date. If the path now names another file, goes on with it if that was made
- * from this one (filter_successor_id), or if this session has had no turn yet; otherwise fails. */
+ * from this one (filter_successor_id), else fails. */
 bool session_lock(struct session *s, struct err *err);
 
 /* Marks the pages of these keys, at most LAYER_BATCH, as touched in a layer. Verifies the checksums

@@ -70,6 +70,8 @@ uint64_t filter_build_min_memory(const struct design *design)
 static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
 {
     header_begin(&b->header, b->rule, b->reproducible);
+    if (b->old != NULL)
+        filter_successor_id(b->old, b->header.id);
     return header_design(&b->header, b->design, n, err);
 }
 

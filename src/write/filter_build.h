@@ -43,6 +43,7 @@ struct filter_build {
     const struct key_rule *rule; /* seed and preparation, for the header */
     struct newfile *file;        /* for filter_build_write */
     const char *name;            /* of the file, in messages */
+    const struct filter *old;    /* writers of this file go on with the new one; NULL: none */
     uint64_t memory;             /* bytes, besides the filter; filter_build_min_memory at least */
     const char *scratch_dir;     /* for keys that do not fit in `memory` */
     unsigned threads;            /* workers; filter_build_begin lowers it to what `memory` allows */

@@ -111,17 +111,17 @@ static bool is_too_large(struct refit *r, const struct header *old)
            (double)old->file_len > TOO_LARGE * (double)h.file_len;
 }
 
-static void replace(struct refit *r, const struct header *old, struct newfile *file,
-                    const char *path)
+static void replace(struct refit *r, const struct filter *old, struct newfile *file)
 {
     struct err ignored;
     struct header *h = &r->build.header;
     r->build.file = file;
-    r->build.name = path;
+    r->build.name = old->path;
+    r->build.old = old;
     if (!filter_build_write(&r->build, r->n_put, &ignored))
         return;
-    h->created = h->layers[0].since = old->created;
-    header_commit(h, file, path, &ignored);
+    h->created = h->layers[0].since = old->header.created;
+    header_commit(h, file, old->path, &ignored);
 }
 
 void refit_apply(struct refit *r, const char *path, bool hasty)
@@ -136,7 +136,7 @@ void refit_apply(struct refit *r, const char *path, bool hasty)
     if (newfile_hold(&file, &ignored) && filter_open(&old, path, FILTER_READ, &ignored)) {
         if (newfile_replaces(&file, old.fd) && is_our_file(r, &old) && has_our_keys(r, &old) &&
             is_too_large(r, &old.header))
-            replace(r, &old.header, &file, path);
+            replace(r, &old, &file);
         filter_close(&old);
     }
     newfile_close(&file);

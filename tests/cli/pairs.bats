@@ -183,27 +183,48 @@ unharmed()
     refuses "seen: 'link' is a filter, not a sorted list" seen query f --confirm link -k b
 }
 
-@test "a ring that is replaced by another filter while rotate waits: that one is not rotated" {
-    local how pid status before
-    for how in --fixed --grow; do
-        seq 100 | quiet seen create "$how" new.seen
-        before=$(seen stats --json new.seen | jq -c '.layers | map(del(.age_seconds))')
-        seen create --force --generations 2 -n 1000 --empty f.seen
-        hold_lock f.seen
-        seen rotate f.seen 2>err &
-        pid=$!
-        until_waiting f.seen $pid
-        mv new.seen f.seen
-        echo >release
-        status=0
-        wait $pid || status=$?
-        [ $status = 2 ]
-        wait "$holder"
-        grep -q 'has no generations, so it cannot be rotated' err
-        [ "$(seen query -c f.seen <(seq 100))" = 100 ]
-        equal "$(seen stats --json f.seen | jq -c '.layers | map(del(.age_seconds))')" "$before"
-        seen verify f.seen
+@test "a ring that is replaced by another filter while a command waits to rotate it: that one is not touched" {
+    local how command pid status
+    for command in 'rotate f.seen' 'add --rotate-at-capacity f.seen -k x'; do
+        for how in --fixed --grow; do
+            seq 100 | quiet seen create "$how" -n 1000 -p 1e-9 new.seen
+            cp new.seen before.seen
+            seen create --force --generations 2 -n 1000 --empty f.seen
+            hold_lock f.seen
+            # shellcheck disable=SC2086 # words
+            seen $command 2>err 3>&- &
+            pid=$!
+            until_waiting f.seen $pid
+            mv new.seen f.seen
+            echo >release
+            status=0
+            wait $pid || status=$?
+            [ $status = 2 ]
+            wait "$holder"
+            equal "seen: 'f.seen' was replaced while keys were added: run this again" "$(cat err)"
+            cmp f.seen before.seen
+        done
     done
+}
+
+@test "a ring that a merge takes for one that grows is not rotated any more" {
+    mkfifo fifo
+    seen create --generations 2 -n 1000 ring -k old
+    quiet seen create --generations 2 -n 1000 other -k other
+    seen add --rotate-at-capacity ring fifo 2>err 3>&- &
+    local pid=$! status=0
+    exec 7>fifo
+    echo new >&7
+    until_present ring new $pid
+    quiet seen merge --force -o ring ring other
+    echo more >&7
+    exec 7>&-
+    wait $pid || status=$?
+    [ $status = 2 ]
+    equal "seen: 'ring' has no generations, so it cannot be rotated" "$(cat err)"
+    run -0 seen query -c ring -k old -k other -k new
+    [ "$output" = 3 ]
+    quiet_verify ring
 }
 
 @test "waiting for another writer can be interrupted" {

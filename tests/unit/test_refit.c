@@ -14,6 +14,7 @@
 #include "keys/xxh3.h"
 #include "scratchdir.h"
 #include "file/chain.h"
+#include "file/session.h"
 #include "write/filter_build.h"
 #include "store/store.h"
 
@@ -89,7 +90,7 @@ struct run {
 static bool is_replaced(struct run run)
 {
     struct header h;
-    struct stat before, after;
+    struct stat before, after, used;
     struct err err;
     remove("other.seen");
     make(&h);
@@ -109,10 +110,17 @@ static bool is_replaced(struct run run)
     } else if (run.event == LINKED) {
         CHECK(link(path, "other.seen") == 0);
     }
+    /* A writer that waits for its turn goes on with what has the name then. */
+    struct filter waiting;
+    struct session session;
+    MUST(filter_open(&waiting, path, FILTER_WRITE, &err));
     CHECK(stat(path, &before) == 0);
     refit_apply(r, path, false);
     refit_free(r);
     CHECK(stat(path, &after) == 0);
+    MUST(session_begin(&session, &waiting, &err) && session_end(&session, true, &err));
+    CHECK(fstat(waiting.fd, &used) == 0 && used.st_ino == after.st_ino);
+    filter_close(&waiting);
     struct store *s = store_open(path, STORE_READ, NULL, &err);
     MUST(s != NULL);
     if (s == NULL)
