@@ -750,7 +750,7 @@ bool filter_reload(struct filter *f, struct err *err)
         return false;
     if (!filter_prepare(f, &now.header, err))
         return false;
-    /* While a writer was at its end, the times of the file did not tell of damage. */
+    /* While the last writer was leaving, the times of the file did not show damage. */
     bool doubtful = now.header.epoch != f->header.epoch || !f->settled;
     take_state(f, &now);
     if (doubtful)

@@ -32,7 +32,7 @@ enum {
     PAGE_STALE = FORMAT_STALE, /* 1: marked pages have old checksums also between turns */
     PAGE_RECORDS = 16,
     PAGE_KEYS_ADDED = 24,
-    PAGE_SYNC_FAILED = 32, /* 1: some writer's sync has, in this session */
+    PAGE_SYNC_FAILED = 32, /* 1: a sync of some writer has failed in this session */
     PAGE_USED = 36,
 };
 

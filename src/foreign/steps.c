@@ -76,7 +76,7 @@ static void find(struct steps *s)
                     add_step(s, (w * s->wrap + t * s->m) / r % s->m);
 }
 
-/* The steps are found once a layer. */
+/* The steps of a layer are computed once. */
 static const struct steps *steps_of(const struct classic *c, struct classic_steps law)
 {
     static _Thread_local struct steps kept;

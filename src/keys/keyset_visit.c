@@ -21,7 +21,7 @@ struct pass {
     struct err *err;
     atomic_bool stop;
     _Atomic uint64_t done; /* units, for progress */
-    /* Of units. */
+    /* For a pass over units. */
     unsigned bits;     /* the length of the visited prefixes */
     unsigned visitors; /* workers that visit at once */
     size_t stride;     /* the numbers that a gathered hash takes */
@@ -55,7 +55,7 @@ static uint64_t unit_size(const struct pass *pass, uint64_t unit)
     return n;
 }
 
-/* In both buffers. */
+/* Bytes of both buffers. */
 static uint64_t memory_of_one(const struct pass *pass)
 {
     return 2 * pass->stride * sizeof(uint64_t);
