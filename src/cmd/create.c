@@ -67,8 +67,7 @@ static const struct opt size_opts[] = {
     {0, "from", "FILTER",
      "take the keys of FILTER, a counted set made with --fpr 0, instead of reading any",
      TEXT(struct create, from),
-     .not_with = " key KEYFILE files0-from empty null null-data field header crlf skip-bad "
-                 "no-gzip",
+     .not_with = " key KEYFILE empty null null-data field header crlf skip-bad no-gzip",
      .why = "takes the keys of its FILTER"},
     {300, "layout", "SPEC",
      "make a filter in another program's format: guava, redisson, gozero, redisbloom, php or dcso; "
@@ -88,8 +87,8 @@ static const struct opt size_opts[] = {
      "repeatedly",
      FLAG(struct create, design.foldable), .not_with = " compact size like"},
     {0, "empty", NULL, "read no keys", FLAG(struct create, design.empty),
-     .not_with = " key KEYFILE files0-from once each min-keys min-ratio null null-data field "
-                 "header crlf skip-bad no-gzip",
+     .not_with = " key KEYFILE once each min-keys min-ratio null null-data field header crlf "
+                 "skip-bad no-gzip",
      .why = "reads no keys"},
     {0},
 };

@@ -22,9 +22,6 @@ const struct opt keyopt_opts[] = {
      "use this key and read no key files (repeatable); other users can see command lines, so give "
      "secret keys on standard input",
      REPEATED, .not_with = " KEYFILE", .why = "gives the keys, and -f chooses fields of records"},
-    {0, "files0-from", "FILE",
-     "read the names of the key files from FILE, each ended with NUL, as by find -print0",
-     TEXT(struct keyopt, files0), .not_with = " KEYFILE key", .why = "names the key files"},
     {'0', "null", NULL, "records end with NUL, not newline; on output too", OWN},
     {'z', "null-data", NULL, "the same as -0", OWN},
     {'d', "delimiter", "C",
@@ -208,57 +205,13 @@ static bool make_given(struct keyopt *keyopt)
     return true;
 }
 
-/* Takes names of key files, each ended with NUL. A name that is empty, or "-" where the names
- * themselves come from there, is a mistake. */
-static bool take_names(struct keyopt *keyopt, FILE *list, struct err *err)
-{
-    const char *from = keyopt->files0;
-    bool ok = true;
-    while (ok) {
-        char *name = NULL, **names = realloc(keyopt->names, (keyopt->n_names + 1) * sizeof *names);
-        size_t room = 0;
-        if (names == NULL)
-            return fail(err, "out of memory");
-        keyopt->names = names;
-        if (getdelim(&name, &room, 0, list) <= 0) {
-            free(name);
-            break;
-        }
-        names[keyopt->n_names++] = name;
-        if (*name == '\0')
-            ok = fail(err, "--files0-from: '%s' has an empty name", from);
-        else if (strcmp(from, "-") == 0 && strcmp(name, "-") == 0)
-            ok = fail(
-                err, "--files0-from: keys cannot come from standard input, because their names do");
-    }
-    if (ok && ferror(list))
-        return fail_errno(err, "cannot read '%s'", from);
-    return ok && (keyopt->n_names > 0 || fail(err, "--files0-from: '%s' has no names", from));
-}
-
-static bool read_names(struct keyopt *keyopt)
-{
-    struct err err;
-    bool is_stdin = strcmp(keyopt->files0, "-") == 0;
-    FILE *list = is_stdin ? stdin : fopen(keyopt->files0, "r");
-    bool ok = list != NULL ? take_names(keyopt, list, &err)
-                           : fail_errno(&err, "cannot open '%s'", keyopt->files0);
-    if (list != NULL && !is_stdin)
-        fclose(list);
-    keyopt->files = keyopt->names;
-    keyopt->n_files = keyopt->n_names;
-    return ok || say_failure(&err);
-}
-
 bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before)
 {
     int n = p->n_operands - n_before;
     keyopt->command = p->command;
     keyopt->files = p->operand + n_before;
     keyopt->n_files = (size_t)n;
-    keyopt->any = n > 0 || keyopt->n_keys > 0 || keyopt->files0 != NULL;
-    if (keyopt->files0 != NULL)
-        return read_names(keyopt);
+    keyopt->any = n > 0 || keyopt->n_keys > 0;
     return keyopt->n_keys == 0 || make_given(keyopt);
 }
 
@@ -347,9 +300,6 @@ void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *er
 
 void keyopt_free(struct keyopt *keyopt)
 {
-    for (size_t i = 0; i < keyopt->n_names; i++)
-        free(keyopt->names[i]);
-    free(keyopt->names);
     free(keyopt->keys);
     free(keyopt->given);
     keyopt_wipe(keyopt);

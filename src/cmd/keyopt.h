@@ -28,10 +28,7 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    uint64_t header;    /* records to skip at the start of each file */
-    const char *files0; /* --files0-from; NULL: not given */
-    char **names;       /* read from there, and ... */
-    size_t n_names;
+    uint64_t header;   /* records to skip at the start of each file */
     const char **keys; /* -k, in order; NULL: none */
     size_t n_keys;
     char *given; /* the same keys as records */

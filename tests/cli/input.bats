@@ -762,45 +762,6 @@ binary()
     [ "$(echo rest | { seen query -q f -k a; cat; })" = rest ]
 }
 
-@test "--files0-from names the key files" {
-    mkdir dir
-    echo a >dir/1
-    echo b >$'dir/2\nx'
-    seq 1000 | gzip >dir/3
-    find dir -type f -print0 | sort -z >list
-    quiet seen create -p 1e-9 --files0-from list f
-    run -0 seen query -c f -k a -k b -k 1000 -k c
-    [ "$output" = 3 ]
-    run -0 bash -c 'find dir -type f -print0 | seen query -c --files0-from - f'
-    [ "$output" = 1002 ]
-    # Without FILTER, too. The last name may lack its NUL.
-    printf 'dir/1\0dir/1' >twice
-    run -0 --separate-stderr seen dedup --files0-from=twice
-    [ "$output$stderr" = a ]
-    # "-" in a file is standard input.
-    printf 'dir/1\0-\0' >dash
-    run -0 bash -c 'seen query -n --files0-from dash f <dir/1'
-    [ "$output" = $'dir/1:1:a\n(standard input):1:a' ]
-    refuses "seen: --files0-from: keys cannot come from standard input, because their names do" \
-        seen query --files0-from - f <dash
-    : >none
-    for command in 'create g' 'add f' 'query f' 'dedup f' dedup; do
-        # shellcheck disable=SC2086
-        refuses "seen: --files0-from: 'none' has no names" seen $command --files0-from none
-        # shellcheck disable=SC2086
-        refuses "seen: --files0-from: '-' has no names" seen $command --files0-from - <none
-        # shellcheck disable=SC2086
-        refuses "seen: cannot open 'missing': No such file or directory" seen $command --files0-from missing
-        # shellcheck disable=SC2086
-        refuses "seen: cannot read 'dir': Is a directory" seen $command --files0-from dir
-    done
-    printf 'dir/1\0\0' >gap
-    refuses "seen: --files0-from: 'gap' has an empty name" seen add --files0-from gap f
-    refuses "seen: --files0-from names the key files: not with KEYFILE" seen add --files0-from list f dir/1
-    refuses "seen: --files0-from names the key files: not with --key" seen add --files0-from list f -k a
-    [ ! -e g ]
-}
-
 @test "standard input is read where it says -, once, and by default" {
     echo a >one
     echo c >three

@@ -19,9 +19,6 @@ table()
     cat <<'TABLE'
 keys --key = F -k 1
 keys --key ! F -k 1 lines
-keys --files0-from = --files0-from names F
-keys --files0-from ! --files0-from names F lines
-keys --files0-from ! --files0-from names F -k 1
 keys --null = -0 F nul
 keys --null hint
 keys --null-data = -z F nul
@@ -465,7 +462,6 @@ make_filters()
     cd there || return
     seq 10 >lines
     seq 10 | tr '\n' '\0' >nul
-    printf 'lines\0' >names
     printf '%s,%s\n' a 1 b 2 >csv
     LC_ALL=C sort lines >sorted
     printf '%040d\n' 1 2 3 >hex
