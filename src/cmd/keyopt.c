@@ -39,7 +39,7 @@ const struct opt keyopt_opts[] = {
     {0, "crlf", NULL, "remove one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "input-digests", NULL,
      "input lines are digests already (hex); for a filter made with --digest",
-     FLAG(struct keyopt, rule.digested), .old_name = "digested"},
+     FLAG(struct keyopt, rule.digested)},
     {0, "skip-bad", NULL, "skip and count records that lack the field, or whose key is not valid",
      FLAG(struct keyopt, rule.skip_bad)},
     {0, "secret", "FILE",

@@ -55,11 +55,6 @@ static bool has_name(const char *name, size_t len, const char *word)
     return strlen(word) == len && memcmp(word, name, len) == 0;
 }
 
-static bool begins_so(const char *word, const char *name, size_t len)
-{
-    return word != NULL && strncmp(word, name, len) == 0;
-}
-
 static const struct opt *find_long(const char *name, size_t len)
 {
     for (int i = 0; i < table.n; i++)
@@ -83,9 +78,8 @@ static const struct opt *find_given(const char *name, size_t len)
     const struct opt *exact = find_long(name, len), *found = NULL;
     int n = 0;
     for (int i = 0; i < table.n; i++) {
-        const struct opt *o = table.opts[i];
-        if (begins_so(o->name, name, len) || begins_so(o->old_name, name, len)) {
-            found = o;
+        if (strncmp(table.opts[i]->name, name, len) == 0) {
+            found = table.opts[i];
             n++;
         }
     }
@@ -161,6 +155,7 @@ static const struct opt_hint common_hints[] = {
     {"--csv",
      "quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place"},
     {"--days", FORGETS},
+    {"--digested", "--input-digests says that input lines are digests already"},
     {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},
     {"--expire", FORGETS},
     {"--files0-from", "'xargs -0 -a FILE seen ...' gives the names in FILE as operands"},
@@ -356,10 +351,9 @@ static bool asks_for_all(const struct opt_parser *p)
     return false;
 }
 
-/* Takes an option; `value` is NULL unless it was given in the same word. `old`: it was given by its
- * old name. p->status is 0 after --help only. */
-static bool take_given(struct opt_parser *p, const struct opt *opt, char *value, bool old,
-                       void *into)
+/* Takes an option; `value` is NULL unless it was given in the same word. p->status is 0 after
+ * --help only. */
+static bool take_given(struct opt_parser *p, const struct opt *opt, char *value, void *into)
 {
     int i = index_of(opt);
     uint64_t bit = (uint64_t)1 << i;
@@ -369,8 +363,6 @@ static bool take_given(struct opt_parser *p, const struct opt *opt, char *value,
     if (opt->arg != NULL && value == NULL && p->next == p->argc)
         return opt_refuse(p->command, "option '%s' needs an argument", p->name);
     p->value = opt->arg != NULL && value == NULL ? p->argv[p->next++] : value;
-    if (old)
-        say_note("--%s is called --%s now", opt->old_name, opt->name);
     if (opt == &help_option) {
         opt_help(p->command, asks_for_all(p));
         p->status = 0;
@@ -396,8 +388,7 @@ static bool take_long(struct opt_parser *p, char *word, void *into)
         opt != NULL && !has_letter(opt) && find_hint(p->command->hints, word, strlen(word)) != NULL;
     if (opt == NULL || is_other)
         return unknown_long(p->command, word) == 0;
-    bool old = begins_so(opt->old_name, name, len) && !begins_so(opt->name, name, len);
-    return take_given(p, opt, name[len] == '=' ? name + len + 1 : NULL, old, into);
+    return take_given(p, opt, name[len] == '=' ? name + len + 1 : NULL, into);
 }
 
 /* "-abc", or "-nVALUE". */
@@ -408,7 +399,7 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
         if (opt == NULL)
             return unknown_letter(p->command, *at) == 0;
         char *value = opt->arg != NULL && at[1] != '\0' ? at + 1 : NULL;
-        if (!take_given(p, opt, value, false, into))
+        if (!take_given(p, opt, value, into))
             return false;
         if (value != NULL)
             break;

@@ -74,7 +74,6 @@ struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     const char *arg;  /* NULL: takes none; else its name in help: "FILE", "N", ... */
     const char *help; /* filled to 80 columns; '\n' begins a new line */
     bool repeatable;  /* otherwise giving it twice, with an argument, is an error */
-    const char *old_name; /* the name before 1.0.0, which works, with a note; or NULL */
     enum opt_type type;
     size_t at; /* of the variable, in the struct of its group */
     uint32_t bit;
