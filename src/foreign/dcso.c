@@ -213,8 +213,10 @@ static struct parts parse(const uint8_t *h)
 static bool check_parts(const struct parts *f, uint64_t len, struct err *err)
 {
     if ((f->version & UINT8_MAX) != VERSION)
-        return fail(err, "its version is %u; known is %d", (unsigned)(f->version & UINT8_MAX),
-                    VERSION);
+        return fail(err,
+                    "its first byte is %u, not %d; files of releases before 0.2.2 have another "
+                    "hash function and must be made again",
+                    (unsigned)(f->version & UINT8_MAX), VERSION);
     if (!(f->p > 0 && f->p < 1))
         return fail(err, "its FPR is %g, not between 0 and 1", f->p);
     if (f->k < 1 || f->k > CLASSIC_MAX_K)
@@ -228,20 +230,10 @@ static bool check_parts(const struct parts *f, uint64_t len, struct err *err)
     return true;
 }
 
-/* Versions before 0.2.2 had a header of 24 bytes: n, p, k, m and N, of 32 bits but p, a double. */
-static bool is_old(const uint8_t *h, uint64_t len)
-{
-    double p = len >= HEADER ? get_double(h + 4) : 0;
-    return p > 0 && p < 1 && fabs(classic_best_m(get_le32(h), p) - get_le32(h + 16)) <= 1 &&
-           len >= 24 + classic_bytes(get_le32(h + 16));
-}
-
 static bool recognize(const struct layout_foreign *in)
 {
     struct err ignored;
     uint64_t len = in->len[0];
-    if (is_old(in->data[0], len))
-        return true;
     if (len < HEADER)
         return false;
     struct parts f = parse(in->data[0]);
@@ -285,10 +277,6 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (len < HEADER)
         return fail(err, "it ends within its header");
     struct parts f = parse(p);
-    if (f.version != VERSION && is_old(p, len))
-        return fail(
-            err,
-            "it was written by a version before 0.2.2, with another hash function: make it again");
     if (!check_parts(&f, len, err))
         return false;
     uint64_t bytes = classic_bytes(f.m);
@@ -348,17 +336,6 @@ static void show(const struct layout_filter *filter, char *spec, size_t room)
     layout_show_choice(spec, room, &params[GZIP], filter->layer[0].geometry[3] != 0);
 }
 
-/* N, and the length of the user data. */
-static void facts(const struct layout_filter *filter,
-                  void (*each)(void *ctx, const char *name, const char *value), void *ctx)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, filter->n_added);
-    each(ctx, "N", text);
-    snprintf(text, sizeof text, "%" PRIu64, classic_of(&filter->layer[0]).extra);
-    each(ctx, "bytes of data", text);
-}
-
 static void strip(struct layer *layer)
 {
     struct classic c = classic_of(layer);
@@ -378,7 +355,6 @@ static const struct layout layout = {
     .file_len = file_len,
     .recognize = recognize,
     .show = show,
-    .facts = facts,
     .positions = positions,
     .excess = excess,
     .factor = 4,
