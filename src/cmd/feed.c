@@ -301,10 +301,7 @@ static bool reads_terminal(const struct keyopt *keyopt)
 
 static struct input *open_key_input(const struct feed *f, struct err *err)
 {
-    const struct keyopt *keyopt = f->keyopt;
-    if (reads_terminal(keyopt))
-        say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
-    struct input_spec spec = keyopt_input(keyopt);
+    struct input_spec spec = keyopt_input(f->keyopt);
     spec.prompt = f->prompt;
     spec.questions = f->questions;
     if (f->refuse != NULL) {
@@ -317,6 +314,9 @@ static struct input *open_key_input(const struct feed *f, struct err *err)
 static bool feed_input(struct feed *f)
 {
     struct err err;
+    bool typed = reads_terminal(f->keyopt);
+    if (typed)
+        say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
     struct input *input = open_key_input(f, &err);
     if (input == NULL)
         return say_failure(&err);
@@ -330,7 +330,7 @@ static bool feed_input(struct feed *f)
                         .failed = f->keep_going ? input_failed : NULL,
                         .finish = f->finish != NULL ? finish_part : NULL,
                         .slot_free = slot_free};
-    bool busy = reads_terminal(f->keyopt) || (f->keyopt->prints && isatty(STDOUT_FILENO));
+    bool busy = typed || (f->keyopt->prints && isatty(STDOUT_FILENO));
     progress_begin(f->title, f->keyopt->progress, busy);
     bool ok = pump_run(&pump, &err) || say_failure(&err);
     progress_end();

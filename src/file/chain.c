@@ -209,7 +209,8 @@ static unsigned oldest_layer(const struct header *h)
 
 bool chain_is_exact(const struct header *h)
 {
-    return kind_is_exact(h->layers[chain_newest(h)].kind) && (format_grows(h) || h->n_layers == 1);
+    const struct layer *layer = &h->layers[chain_newest(h)];
+    return (format_grows(h) || h->n_layers == 1) && kind_is_exact(layer->kind);
 }
 
 /* Did layer i take keys before layer j? */
@@ -291,12 +292,13 @@ void chain_given(const struct header *h, const struct counters *counters, double
 void chain_recount(struct layers layers, unsigned threads, struct counters *counters)
 {
     const struct header *h = layers.header;
-    const struct layer *layer = &h->layers[chain_newest(h)];
+    unsigned newest = chain_newest(h);
+    const struct layer *layer = &h->layers[newest];
     struct census census;
     double dropped = 0;
-    layers_census(layers, chain_newest(h), threads, &census);
+    layers_census(layers, newest, threads, &census);
     /* As many keys as the bits show were given to the layer. It dropped some of them. */
-    double made = made_in(h, chain_newest(h), UINT64_MAX);
+    double made = made_in(h, newest, UINT64_MAX);
     chain_fill(layer, 1, made, census.n - made, &dropped);
     double n = fmax(0, census.n - dropped);
     if (chain_is_exact(h))

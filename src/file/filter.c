@@ -191,41 +191,44 @@ static bool open_file(struct filter *f, struct err *err)
     return look_at_system(f, &st, err) && output_spares(f->fd, f->path, err);
 }
 
-/* MAP_FAILED: the old mapping, if there is one, stays. */
-static void *map_instead(const struct filter *f, size_t len)
+/* MAP_FAILED: errno says why. */
+static void *map_bytes(const struct filter *f, uint64_t len)
 {
     int access = f->writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    void *map = mmap(NULL, len, access, MAP_SHARED, f->fd, 0);
+    errno = EFBIG;
+    if (len > SIZE_MAX)
+        return MAP_FAILED;
+    void *map = mmap(NULL, (size_t)len, access, MAP_SHARED, f->fd, 0);
     /* FUSE with direct I/O permits no shared mapping, so there are no writers. */
     if (map == MAP_FAILED && errno == ENODEV && !f->writable)
-        map = mmap(NULL, len, access, MAP_PRIVATE, f->fd, 0);
-    if (map != MAP_FAILED && f->map != NULL)
-        munmap(f->map, (size_t)f->map_len);
+        map = mmap(NULL, (size_t)len, access, MAP_PRIVATE, f->fd, 0);
     return map;
+}
+
+static void unmap_file(struct filter *f)
+{
+    if (f->map == NULL)
+        return;
+    sig_unguard(f->map);
+    munmap(f->map, (size_t)f->map_len);
+    f->map = NULL;
 }
 
 /* Maps the first `len` bytes of the file, in place of the old mapping. On failure the old mapping
  * stays. */
 static bool map_file(struct filter *f, uint64_t len, struct err *err)
 {
-    void *map = MAP_FAILED;
-    if (f->map != NULL)
-        sig_unguard(f->map);
-    errno = EFBIG;
-    if (len <= SIZE_MAX)
-        map = map_instead(f, (size_t)len);
-    bool ok = map != MAP_FAILED;
-    if (ok) {
-        f->map = map;
-        f->map_len = len;
-    } else if (errno == ENODEV) {
-        fail(err, "cannot write to '%s': its file system does not permit shared mappings", f->path);
-    } else {
-        fail_errno(err, "cannot map '%s'", f->path);
-    }
-    if (f->map != NULL)
-        sig_guard(f->map, f->map_len, f->path, f->writable ? f->fd : -1);
-    return ok;
+    void *map = map_bytes(f, len);
+    if (map == MAP_FAILED && errno == ENODEV)
+        return fail(err, "cannot write to '%s': its file system does not permit shared mappings",
+                    f->path);
+    if (map == MAP_FAILED)
+        return fail_errno(err, "cannot map '%s'", f->path);
+    unmap_file(f);
+    f->map = map;
+    f->map_len = len;
+    sig_guard(map, len, f->path, f->writable ? f->fd : -1);
+    return true;
 }
 
 /* Gets memory for one bit per page, for layers that have none yet. The kernel provides its pages on
@@ -345,15 +348,6 @@ bool filter_open_memory(struct filter *f, const struct header *h, struct err *er
     return false;
 }
 
-static void unmap_file(struct filter *f)
-{
-    if (f->map == NULL)
-        return;
-    sig_unguard(f->map);
-    munmap(f->map, (size_t)f->map_len);
-    f->map = NULL;
-}
-
 void filter_close(struct filter *f)
 {
     for (unsigned i = 0; i < FORMAT_MAX_LAYERS; i++) {
@@ -402,11 +396,12 @@ static bool is_copied(const struct filter *f)
     static const uint64_t at[] = {FORMAT_SLOT_A, FORMAT_SLOT_B};
     uint8_t slot[64]; /* its beginning, with the epoch */
     size_t got;
+    uint64_t mapped = epoch_now(f);
     if (!f->may_be_copied || format_is_immutable(&f->header))
         return false;
     for (int i = 0; i < 2; i++)
         if (disk_read(f->fd, slot, sizeof slot, at[i], &got) && got == sizeof slot &&
-            format_epoch(slot) > epoch_now(f))
+            format_epoch(slot) > mapped)
             return true;
     return false;
 }
@@ -449,15 +444,17 @@ bool filter_check_intact(const struct filter *f, struct err *err)
 void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id])
 {
     size_t len = f->map_len < FORMAT_FIRST_LAYER ? (size_t)f->map_len : FORMAT_FIRST_LAYER;
-    for (unsigned half = 0; half < 2; half++)
-        put_le64(id + 8 * half, xxh3_bytes(f->map, len, half));
+    for (unsigned half = 0; half < 2; half++) {
+        uint64_t sum = xxh3_bytes(f->map, len, half);
+        put_le64(id + 8 * half, sum);
+    }
 }
 
 static uint32_t page_sum(const struct filter *f, unsigned layer, uint64_t page)
 {
     const struct layer *l = &f->header.layers[layer];
-    return layer_page_sum(format_layer_seed(&f->header, l), page,
-                          f->data[layer] + page * LAYER_PAGE, layer_page_len(l, page));
+    uint64_t seed = format_layer_seed(&f->header, l);
+    return layer_page_sum(seed, page, f->data[layer] + page * LAYER_PAGE, layer_page_len(l, page));
 }
 
 static uint8_t *stored_sum(const struct filter *f, unsigned layer, uint64_t page)
@@ -472,8 +469,8 @@ static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
 
 void filter_renew_sum(const struct filter *f, unsigned layer, uint64_t page)
 {
-    uint32_t sum = page_sum(f, layer, page);
     uint8_t *stored = stored_sum(f, layer, page);
+    uint32_t sum = page_sum(f, layer, page);
     if (get_le32(stored) != sum)
         put_le32(stored, sum);
 }

@@ -165,9 +165,9 @@ uint64_t format_epoch(const uint8_t *slot)
 /* One slot with the file's own fields is enough: the other one may be damaged. */
 static bool slot_continues(const uint8_t *slot, const struct header *h)
 {
-    return memcmp(slot + OFF_ID, h->id, sizeof h->id) == 0 &&
+    return format_epoch(slot) >= h->epoch && memcmp(slot + OFF_ID, h->id, sizeof h->id) == 0 &&
            get_le64(slot + OFF_SEED) == h->seed && get_le32(slot + OFF_PREP) == h->prep &&
-           get_le64(slot + OFF_CREATED) == h->created && format_epoch(slot) >= h->epoch;
+           get_le64(slot + OFF_CREATED) == h->created;
 }
 
 bool format_continues(const uint8_t *start, const struct header *h)

@@ -320,7 +320,7 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
     return NULL;
 }
 
-/* Chunks. All but read_regular, input_settle and input_next expect the lock to be held. */
+/* Chunks. All but read_regular and input_next expect the lock to be held. */
 
 static enum input_got give_failure(struct input *in, size_t file, struct chunk *chunk)
 {

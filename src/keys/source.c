@@ -75,7 +75,7 @@ static void wipe(struct chunk *chunk)
     chunk->filled = 0;
 }
 
-static void free_buffer(struct chunk *chunk)
+void chunk_free(struct chunk *chunk)
 {
     wipe(chunk);
     free(chunk->buffer);
@@ -85,14 +85,10 @@ static void free_buffer(struct chunk *chunk)
 
 void chunk_wipe(struct chunk *chunk)
 {
-    wipe(chunk);
     if (chunk->buffer_len > KEPT)
-        free_buffer(chunk);
-}
-
-void chunk_free(struct chunk *chunk)
-{
-    free_buffer(chunk);
+        chunk_free(chunk);
+    else
+        wipe(chunk);
 }
 
 /* Gives the chunk a buffer of `len` bytes, which begins with the first `keep` of the old one. */
@@ -104,7 +100,7 @@ static bool resize(struct chunk *chunk, size_t len, size_t keep)
     if (keep)
         memcpy(buffer, chunk->buffer, keep);
     size_t filled = chunk->filled;
-    free_buffer(chunk);
+    chunk_free(chunk);
     chunk->filled = filled;
     chunk->buffer = buffer;
     chunk->buffer_len = len;
@@ -115,7 +111,7 @@ bool chunk_fit(struct chunk *chunk, size_t len)
 {
     if (chunk->buffer_len >= len && chunk->buffer_len / 8 <= len)
         return true;
-    free_buffer(chunk);
+    chunk_free(chunk);
     return resize(chunk, len, 0);
 }
 

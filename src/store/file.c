@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,7 +115,8 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
-    return writer_end(&file_of(s)->writer, sync, err);
+    struct file *file = file_of(s);
+    return writer_end(&file->writer, sync, err);
 }
 
 /* The disk may be too full for the expected keys, but not for the actual ones. */

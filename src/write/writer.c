@@ -23,11 +23,6 @@ static const char *name_of(const struct writer *w)
     return w->session.filter->path;
 }
 
-static const struct counters *counters_of(const struct writer *w)
-{
-    return &w->session.counters;
-}
-
 /* The layer that takes keys. */
 static const struct layer *newest(const struct writer *w)
 {
@@ -43,7 +38,7 @@ static const struct layer *newest(const struct writer *w)
 
 static double keys_in_layer(const struct writer *w)
 {
-    return w->n + (double)(counters_of(w)->keys_added - w->counted) * w->each;
+    return w->n + (double)(w->session.counters.keys_added - w->counted) * w->each;
 }
 
 static double fpr_at(const struct writer *w, double n)
@@ -64,7 +59,7 @@ static const double LEAST_NEW = 0x1p-30;
 static void count_from(struct writer *w, double n)
 {
     w->n = n;
-    w->counted = counters_of(w)->keys_added;
+    w->counted = w->session.counters.keys_added;
     w->each = 1 / fmax(LEAST_NEW, 1 - newest(w)->kind->fpr_at(newest(w), n));
 }
 
@@ -80,7 +75,8 @@ static void count_bits(struct writer *w)
 /* Does an exact layer lack room for `more` keys? Keys that change no bit may still be added. */
 static bool is_full(const struct writer *w, size_t more)
 {
-    return counters_of(w)->keys_added >= w->most || w->most - counters_of(w)->keys_added < more;
+    return w->session.counters.keys_added >= w->most ||
+           w->most - w->session.counters.keys_added < more;
 }
 
 /* The limit is near from this part of its number of keys on. */
@@ -109,8 +105,9 @@ static bool is_high(const struct writer *w)
  */
 static void settle(const struct writer *w)
 {
-    const struct layer *layer = newest(w);
-    uint64_t end = layer->n_before + chain_keys_in(header_of(w), counters_of(w), w->layer);
+    const struct header *h = header_of(w);
+    const struct layer *layer = &h->layers[w->layer];
+    uint64_t end = layer->n_before + chain_keys_in(h, &w->session.counters, w->layer);
     double dropped = 0, added = (double)(end - w->began);
     if (w->new == 0 || end <= w->began)
         return;
@@ -139,7 +136,7 @@ static void begin_layer(struct writer *w, size_t n)
     for (unsigned i = 0; i < h->n_layers; i++)
         absent *= i == w->layer || h->layers[i].is_void ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
-    count_from(w, chain_distinct(h, counters_of(w), w->layer));
+    count_from(w, chain_distinct(h, &w->session.counters, w->layer));
     w->began_n = w->n;
     w->began = w->counted;
     w->new = 0;
