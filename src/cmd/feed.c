@@ -176,10 +176,8 @@ static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
     if (of_chunk->bad_record)
         return feed_fail(f, 0, "%s", of_chunk->reason.text);
     uint64_t done, total;
-    if (t->input != NULL) {
-        input_progress(t->input, &done, &total);
-        progress_update(done, total, t->records);
-    }
+    input_progress(t->input, &done, &total);
+    progress_update(done, total, t->records);
     return true;
 }
 
@@ -263,7 +261,7 @@ static void input_failed(void *ctx, const struct chunk *chunk, const struct err 
 
 bool feed_skip_file(struct feed *f, const struct feed_part *part)
 {
-    if (f->input != NULL && f->tally.file + 1 < f->keyopt->n_files) {
+    if (f->tally.file + 1 < f->keyopt->n_files) {
         input_skip(f->input, f->tally.file);
         return true;
     }
@@ -275,7 +273,7 @@ void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n)
 {
     const char *at = chunk->data, *end = at + chunk->len;
     bool is_stdin = f->keyopt->n_files == 0 || strcmp(f->keyopt->files[chunk->file], "-") == 0;
-    if (f->input == NULL || !is_stdin || chunk->offset < 0)
+    if (!is_stdin || chunk->offset < 0)
         return;
     for (; n > 0 && at < end; n--) {
         const char *t = memchr(at, f->keyopt->rule.terminator, (size_t)(end - at));
@@ -293,7 +291,7 @@ static void slot_free(void *ctx, void *slot)
 
 static bool reads_terminal(const struct keyopt *keyopt)
 {
-    bool from_stdin = keyopt->n_files == 0;
+    bool from_stdin = keyopt->n_files == 0 && keyopt->n_keys == 0;
     for (size_t i = 0; i < keyopt->n_files; i++)
         from_stdin |= strcmp(keyopt->files[i], "-") == 0;
     return from_stdin && isatty(STDIN_FILENO);
@@ -339,22 +337,6 @@ static bool feed_input(struct feed *f)
     return ok;
 }
 
-/* Keys given with -k. */
-static bool feed_given(struct feed *f)
-{
-    const struct chunk chunk = {.data = f->keyopt->given, .len = f->keyopt->given_len};
-    struct feed_part *part = calloc(1, f->slot_size);
-    if (part == NULL)
-        return say_error("out of memory");
-    work(f, 0, &chunk, part);
-    commit(f, &chunk, part);
-    if (f->finish != NULL)
-        finish_part(f, &chunk, part);
-    slot_free(f, part);
-    free(part);
-    return true;
-}
-
 static void free_batches(struct feed *f)
 {
     for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
@@ -365,12 +347,8 @@ static void free_batches(struct feed *f)
 
 bool feed_run(struct feed *f)
 {
-    bool ok = false;
     f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
-    if (f->batch == NULL)
-        say_error("out of memory");
-    else
-        ok = f->keyopt->n_keys > 0 ? feed_given(f) : feed_input(f);
+    bool ok = (f->batch != NULL || say_error("out of memory")) && feed_input(f);
     free_batches(f);
     if (!ok)
         f->failed = true;

@@ -56,7 +56,7 @@ struct chunk_tally {
 
 /* The records of all chunks committed so far. */
 struct tally {
-    const struct input *input; /* NULL: keys given with -k */
+    const struct input *input;
     size_t file;
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;

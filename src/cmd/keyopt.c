@@ -219,6 +219,8 @@ struct input_spec keyopt_input(const struct keyopt *keyopt)
 {
     return (struct input_spec){.files = keyopt->files,
                                .n_files = keyopt->n_files,
+                               .given = keyopt->given,
+                               .given_len = keyopt->given_len,
                                .terminator = keyopt->rule.terminator,
                                .gzip = !keyopt->no_gzip,
                                .secret = keyopt->rule.secret,

@@ -439,12 +439,26 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
     return INPUT_END;
 }
 
+static enum input_got next_given(struct input *in, struct chunk *chunk)
+{
+    if (in->seq > 0)
+        return INPUT_END;
+    chunk->seq = in->seq++;
+    chunk->file = 0;
+    chunk->data = in->spec.given;
+    chunk->len = in->spec.given_len;
+    chunk->more_ready = false;
+    return INPUT_CHUNK_READ;
+}
+
 static enum input_got next_locked(struct input *in, struct chunk *chunk, struct claim *claim,
                                   struct err *err)
 {
     for (;;) {
         if (in->stopped || sig_caught())
             return INPUT_END;
+        if (in->spec.given != NULL)
+            return next_given(in, chunk);
         if (!in->file) {
             if (in->next_file == count_files(&in->spec))
                 return INPUT_END;
@@ -586,7 +600,7 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
     in->spec = *spec;
     if (!in->spec.chunk_len)
         in->spec.chunk_len = INPUT_CHUNK;
-    in->total = total_len(spec);
+    in->total = spec->given != NULL ? 0 : total_len(spec);
     return in;
 }
 

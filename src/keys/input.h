@@ -37,16 +37,18 @@
 struct input_spec {
     char *const *files; /* "-" is standard input; must outlive the input */
     size_t n_files;     /* 0: standard input */
-    char terminator;    /* '\n' or 0 */
-    bool gzip;          /* inflate gzip data, and refuse input that is not a list of keys */
-    bool prompt;        /* deliver records as soon as no more bytes are ready */
-    bool questions;     /* pipes and the like bring one key at a time, which may be any bytes: only
-                           regular files are tested for `gzip` */
-    size_t chunk_len;   /* 0: INPUT_CHUNK */
-    uint64_t header;    /* records of a file's header */
-    bool secret;        /* bytes read are overwritten after use */
-    bool prints;        /* refuse the file that standard output goes to */
-    dev_t forbid_dev;   /* refuse this file as input: the filter itself; both 0: none */
+    const char *given;  /* not NULL: records to take instead, in one chunk */
+    size_t given_len;
+    char terminator;  /* '\n' or 0 */
+    bool gzip;        /* inflate gzip data, and refuse input that is not a list of keys */
+    bool prompt;      /* deliver records as soon as no more bytes are ready */
+    bool questions;   /* pipes and the like bring one key at a time, which may be any bytes: only
+                         regular files are tested for `gzip` */
+    size_t chunk_len; /* 0: INPUT_CHUNK */
+    uint64_t header;  /* records of a file's header */
+    bool secret;      /* bytes read are overwritten after use */
+    bool prints;      /* refuse the file that standard output goes to */
+    dev_t forbid_dev; /* refuse this file as input: the filter itself; both 0: none */
     ino_t forbid_ino;
 };
 
