@@ -35,7 +35,7 @@ static const struct opt push_opts[] = {
     {0, "merge", NULL, "add the filter's keys to those that are there",
      FLAG(struct export, push.merge), .needs = " URI"},
     {0, "expire", "SECONDS",
-     "let the filter expire after SECONDS (default: as the one that is there)",
+     "let the filter expire after SECONDS (default: the time that it has left)",
      AMOUNT(struct export, push.expire), .needs = " URI"},
     {0},
 };

@@ -47,7 +47,7 @@ static const struct opt import_opts[] = {
     {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
      .not_with = " URI", .why = FOR_FILES},
     {0, "force", NULL,
-     "replace an existing FILTER atomically; take a bitmap whose bits contradict its size",
+     "replace an existing FILTER atomically; import a bitmap even if its bits contradict its size",
      FLAG(struct import, make.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct import, make.reproducible), .env = "SOURCE_DATE_EPOCH"},

@@ -59,7 +59,7 @@ static const struct opt query_output_opts[] = {
     {'s', "no-messages", NULL,
      "do not report key files that cannot be read; the exit status is still 2",
      FLAG(struct query, no_messages), .not_with = " key", .why = "is for messages about key files"},
-    {0, "line-buffered", NULL, "accepted as in grep; output never waits for more input anyway",
+    {0, "line-buffered", NULL, "no effect: output never waits for more input",
      FLAG(struct query, flushes)},
     {'n', "number", NULL,
      "print the record's number and a colon before it; with several files, the file's name too",

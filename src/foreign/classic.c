@@ -141,9 +141,9 @@ bool classic_check_size(uint64_t m, uint64_t set, uint64_t end, struct err *err)
     static const double IMPROBABLE = 1e-9;
     return end >= m || set == 0 || (double)set * log((double)end / (double)m) > log(IMPROBABLE) ||
            fail(err,
-                "of %" PRIu64 " bits all %" PRIu64 " that are set are among the first %" PRIu64
-                ": its number of bits is another",
-                m, set, end);
+                "all %" PRIu64 " set bits are among the first %" PRIu64 " of %" PRIu64
+                ": the filter was made with fewer bits",
+                set, end, m);
 }
 
 bool classic_read_sized(const struct layout_spec *spec, const struct layout_foreign *in, uint64_t m,
@@ -155,7 +155,7 @@ bool classic_read_sized(const struct layout_spec *spec, const struct layout_fore
         set += (unsigned)__builtin_popcount(in->data[0][i]);
     return classic_read_bitmap(in, m, bits, err) &&
            (spec->forced || classic_check_size(m, set, 8 * len, &why) ||
-            fail(err, "%s (--force takes it anyway)", why.text));
+            fail(err, "%s (--force imports it)", why.text));
 }
 
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)

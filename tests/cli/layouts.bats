@@ -53,8 +53,8 @@ declined()
     golden gozero/gz_bits13007.bitmap >bitmap
     declined seen import --layout gozero bitmap -o f.seen
     declined seen import --layout gozero:bits=12000 bitmap -o f.seen
-    refuses "seen: cannot import 'bitmap' as gozero: of 20000 bits all 8610 that are set are among the first \
-13008: its number of bits is another (--force takes it anyway)" \
+    refuses "seen: cannot import 'bitmap' as gozero: all 8610 set bits are among the first 13008 of 20000: \
+the filter was made with fewer bits (--force imports it)" \
         seen import --layout gozero:bits=20000 bitmap -o f.seen
     quiet seen import --layout gozero:bits=13020 bitmap -o f.seen
     quiet seen import --force --layout gozero:bits=20000 bitmap -o f.seen
@@ -66,7 +66,7 @@ declined()
     golden redisson/rs_string_n1000_p01.bitmap >bitmap
     declined seen import --layout redisson bitmap -o f.seen
     declined seen import --layout redisson:bits=9000,k=7 bitmap -o f.seen
-    rejects "seen: *: its number of bits is another (--force takes it anyway)" \
+    rejects "seen: *: the filter was made with fewer bits (--force imports it)" \
         seen import --layout redisson -n 2000 -p 0.01 bitmap -o f.seen
     quiet seen import --layout redisson -n 1000 -p 0.01 bitmap -o f.seen
     [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]

@@ -231,8 +231,8 @@ not write" seen query "$name" -k 1
     store f.seen k
     for command in query add dedup; do
         name=$(uri k gozero:bits=40000)
-        refuses "seen: cannot use '$name': of 40000 bits all $(redis a BITCOUNT k) that are set are among \
-the first 19992: its number of bits is another" seen $command "$name" -k 1
+        refuses "seen: cannot use '$name': all $(redis a BITCOUNT k) set bits are among the first \
+19992 of 40000: the filter was made with fewer bits" seen $command "$name" -k 1
     done
     # Few bits may all be low, and those of php are.
     redis a SETBIT few 7 1

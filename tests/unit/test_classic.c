@@ -283,8 +283,8 @@ TEST(a_size_that_the_bits_contradict)
     MUST(classic_check_size(4000, 29, 2000, &err));
     CHECK(!classic_check_size(4000, 30, 2000, &err));
     CHECK_STR(err.text,
-              "of 4000 bits all 30 that are set are among the first 2000: its number of bits "
-              "is another");
+              "all 30 set bits are among the first 2000 of 4000: the filter was made with fewer "
+              "bits");
     MUST(classic_check_size(4000, 4000, 4000, &err));
     MUST(classic_check_size(4000, 4000, 4008, &err));
     MUST(classic_check_size(4000, 0, 0, &err));
