@@ -120,7 +120,7 @@ static const struct opt_hint hints[] = {
     {"-P", "keys are compared byte for byte, not as patterns"},
     {"-r", "key files are named one by one, not by their directory"},
     {"--counts", "--show-counts prints how often each key was given"},
-    {"--min-count", "--at-least N takes only keys that were given N times"},
+    {"--min-count", "--at-least N takes only keys that were given N times or more"},
     {"--ask", "'read -rs' in a shell and a pipe hide what is typed: see seen-passwords(7)"},
     {"--bulk", "keys are asked live; for very many, ask a file that 'seen import' makes"},
     {"--live", "keys are always asked live"},

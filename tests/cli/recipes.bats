@@ -44,6 +44,29 @@ quoted_table()
     printf 'id,name,city\n2,"two\nlines",x\n3,Ann,"p,q"\n' >want.csv
 }
 
+@test "feeding xargs: each name once, and work that failed comes again" {
+    own_bin
+    # shellcheck disable=SC2016 # for another shell
+    printf '#!/bin/sh\nprintf "%%s\\n" "$@"\n' >bin/thumbnail
+    # shellcheck disable=SC2016 # for another shell
+    printf '#!/bin/sh\n[ "$1" != "$(cat failing)" ]\n' >bin/work
+    chmod +x bin/thumbnail bin/work
+    mkdir srv
+    touch srv/a.jpg srv/b.png 'srv/two words.jpg' $'srv/two\nlines.jpg'
+    recipe 'Feeding xargs' 1 's,/srv,srv,' 2>note | sort >got
+    printf '%s\n' srv/a.jpg 'srv/two words.jpg' srv/two lines.jpg | sort | cmp got -
+    recipe 'Feeding xargs' 1 's,/srv,srv,' >got
+    [ ! -s got ]
+    rm done.seen
+    seq 5 >todo.txt
+    echo 3 >failing
+    recipe 'Feeding xargs' 2
+    [ "$(seen query -v done.seen todo.txt)" = 3 ]
+    echo none >failing
+    recipe 'Feeding xargs' 2
+    [ "$(seen query -c done.seen todo.txt)" = 5 ]
+}
+
 @test "tables with quotes" {
     command -v mlr >/dev/null || skip 'mlr is not installed'
     quoted_table
