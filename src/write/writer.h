@@ -53,8 +53,8 @@ struct writer {
     unsigned layer;                             /* takes new keys ... */
     uint64_t generation;                        /* ... and is this generation */
     double others_fpr;                          /* of the other layers together */
-    double n, each;       /* distinct keys in the layer when keys_added stood at `counted`; one */
-    uint64_t counted;     /* that was added since then stands for `each` keys */
+    uint64_t counted;     /* keys_added when the layer's distinct keys were last counted */
+    double n, each;       /* distinct keys then, and for each key that was added since then */
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
     double began_n;       /* keys in the layer when the writer began to add to it ... */
     uint64_t began, new;  /* ... and keys_added; its keys that were new since then */
