@@ -87,7 +87,7 @@ static char *join(const char *dir, const char *name)
 /* What the link at `at` points to, as a path from here; NULL: see errno. */
 static char *link_target(const char *at)
 {
-    char target[PATH_MAX], *next = NULL;
+    char target[PATH_MAX];
     struct stat st;
     ssize_t len = readlink(at, target, sizeof target - 1);
     if (len < 0)
@@ -98,9 +98,7 @@ static char *link_target(const char *at)
         return NULL;
     if (target[0] == '/')
         return strdup(target);
-    char *dir = disk_dir_of(at);
-    if (dir != NULL)
-        next = join(dir, target);
+    char *dir = disk_dir_of(at), *next = dir != NULL ? join(dir, target) : NULL;
     free(dir);
     return next;
 }
@@ -163,8 +161,11 @@ int disk_scratch(const char *dir, struct err *err)
     int fd = name != NULL ? mkstemp(name) : -1;
     if (fd < 0) {
         fail_errno(err, "cannot create a scratch file in '%s'", dir);
+    } else if (unlink(name) != 0) {
+        fail_errno(err, "cannot remove '%s'", name);
+        close(fd);
+        fd = -1;
     } else {
-        unlink(name);
         fcntl(fd, F_SETFD, FD_CLOEXEC);
     }
     free(name);

@@ -48,8 +48,7 @@ char *disk_resolve(const char *path);
 /* Waits until the name of an existing file is on disk. */
 bool disk_sync_name(const char *path, struct err *err);
 
-/* An unnamed scratch file in `dir`. It is gone when closed, however the process ends. -1 on
- * failure. */
+/* An unnamed scratch file in `dir`, gone when closed, however the process ends. -1: see err. */
 int disk_scratch(const char *dir, struct err *err);
 
 /* Free bytes for this user in the file system of dir. */

@@ -352,3 +352,15 @@ where writers by different names may lose keys of each other: it can be read onl
     [[ $output != *aB3xYz* ]]
     [[ $output == *longer* ]]
 }
+
+@test "scratch whose name stays is told, and removed by the next" {
+    need_preload
+    seq 10 >keys
+    quiet seen create --counted -n 100 f keys
+    run -2 --separate-stderr failing unlink:1:EIO seen add f -k new
+    left=$(echo .seen-scratch.*)
+    one_line "seen: cannot remove './$left': Input/output error"
+    [ "$(seen query -c f <(echo new))" = 0 ]
+    quiet seen add f -k new
+    [ ! -e "$left" ]
+}
