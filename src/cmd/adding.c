@@ -170,7 +170,8 @@ bool adding_make(struct adding *a, struct err *err)
     if (a->there)
         return true;
     const struct header planned = *s->header;
-    if (!keyopt_check_first(&a->keyopt, err) || !store_make(s, layout, err))
+    if (!keyopt_check_first(&a->keyopt, err) ||
+        !writer_check(&planned, s->name, &a->options, err) || !store_make(s, layout, err))
         return false;
     if (layout[0] != '\0')
         say_note("made '%s' with layout=%s", s->name, layout);

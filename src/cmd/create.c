@@ -177,9 +177,9 @@ static int check_create_options(const struct create *c)
         return opt_misuse(&cmd_create, "--from and --layout cannot go together: the other program "
                                        "hashes keys in its own way, so the keys are needed");
     if (!c->counted && d->exact)
-        return opt_misuse(&cmd_create, "an FPR of 0 is possible only with --counted");
+        return opt_misuse(&cmd_create, "--fpr 0 is possible only with --counted");
     if (c->compact && d->size != 0 && d->p != 0)
-        return opt_misuse(&cmd_create, "with --compact, give a rate or a size, not both");
+        return opt_misuse(&cmd_create, "--compact takes --fpr or --size, not both");
     bool sized = d->n != 0 || d->exact || d->size != 0 || c->like != NULL || d->grow ||
                  (d->layout != NULL && design_fixes_size(d->layout, d->p));
     if (d->empty && !c->compact && !sized)

@@ -25,8 +25,7 @@
 struct stats {
     struct keyopt keyopt;
     struct open_options open;
-    bool all, json, prometheus;
-    bool printed;           /* a filter, as text */
+    bool all, json, prometheus, text_printed;
     struct metrics metrics; /* with `prometheus` */
 };
 
@@ -583,9 +582,9 @@ static void print_figures(struct stats *s, const struct figures *f)
     } else if (s->json) {
         report_json(&all, stdout);
     } else {
-        fputs(s->printed ? "\n" : "", stdout);
+        fputs(s->text_printed ? "\n" : "", stdout);
         report_text(s->all ? &all : &brief, stdout);
-        s->printed = true;
+        s->text_printed = true;
     }
 }
 

@@ -173,7 +173,7 @@ static bool too_many_wishes(const struct plan *wishes, struct err *err)
     char n[NUM_TEXT], p[NUM_TEXT], size[NUM_TEXT];
     if (!plan_solve(&plan, err))
         return false;
-    return fail(err, "a capacity, an FPR and a size cannot all be given: %s keys at %s take %s",
+    return fail(err, "--capacity, --fpr and --size cannot all be given: %s keys at %s take %s",
                 num_show_count(n, (double)plan.n), num_show_fpr(p, plan.p),
                 num_show_bytes(size, format_file_len(&plan.layer)));
 }

@@ -132,7 +132,7 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
         refuses "seen: --counted and ${other%% *} cannot go together" \
             seen create --counted $other f like
     done
-    refuses "seen: an FPR of 0 is possible only with --counted" seen create -p 0 f like
+    refuses "seen: --fpr 0 is possible only with --counted" seen create -p 0 f like
     refuses "seen: --empty needs --capacity or --fpr 0" seen create --counted --empty f
     [ ! -e f ]
 }

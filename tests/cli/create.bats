@@ -43,7 +43,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
 
 @test "impossible and absurd wishes are refused, and nothing is made" {
     seq 1000 >keys
-    rejects "*an FPR of 0 is possible only with --counted" seen create -p 0 f keys
+    rejects "*--fpr 0 is possible only with --counted" seen create -p 0 f keys
     rejects "*'1' is not a probability between 0 and 1" seen create -p 1 f keys
     rejects "*'-0.1' is not a probability*" seen create -p -0.1 f keys
     rejects "*'nan' is not a probability*" seen create -p nan f keys

@@ -10,7 +10,7 @@ load ../lib/helpers
 #     =  done without a word on stderr
 #     +  done, and stderr may have something, which --verbose and --progress are for
 #     ~  done, with a warning like PATTERN, which names what is in force
-#     !  exit status 2, and a message that names the option, or is like PATTERN
+#     !  exit status 2, a message that names the option, or is like PATTERN, and no new file
 #     always     nothing makes it ineffective
 #     hint       about time, memory or output: accepted where it makes no difference
 #     elsewhere  not run here: it takes a terminal, a server, or a library
@@ -136,6 +136,8 @@ add --max-fpr always
 add --rotate-at-capacity = --rotate-at-capacity ring lines
 add --rotate-at-capacity ! --rotate-at-capacity f lines # *'f' has no generations*
 add --rotate-at-capacity ! --rotate-at-capacity counted lines # *'counted' has no generations*
+add --rotate-at-capacity ! --create --rotate-at-capacity out lines # *'out' has no generations*
+add --rotate-at-capacity = --create --rotate-at-capacity --generations 2 -n 20 out lines
 add --no-sync = --no-sync f lines
 add --no-sync hint
 add --once = --once counted lines
@@ -272,6 +274,7 @@ dedup --max-fpr = --max-fpr 0.1 f lines
 dedup --max-fpr ! --max-fpr 0.1
 dedup --rotate-at-capacity = --rotate-at-capacity ring lines
 dedup --rotate-at-capacity ! --rotate-at-capacity f lines # *'f' has no generations*
+dedup --rotate-at-capacity ! --create --rotate-at-capacity out lines # *'out' has no generations*
 dedup --rotate-at-capacity ! --rotate-at-capacity
 dedup --sync-every = --sync-every 1 f lines
 dedup --sync-every ! --sync-every 1
@@ -346,7 +349,7 @@ verify --progress + --progress f
 verify --progress hint
 
 plan --capacity = -n 1000
-plan --capacity ! -n 1000 -s 1M -p 0.1 # *a capacity, an FPR and a size cannot all be given*
+plan --capacity ! -n 1000 -s 1M -p 0.1 # *--capacity, --fpr and --size cannot all be given*
 plan --fpr = -n 1000 -p 0.001
 plan --fpr always
 plan --size = -s 1M
@@ -500,7 +503,7 @@ tried()
     =) [[ $status -le 1 && -z $said ]] ;;
     +) [[ $status -le 1 ]] ;;
     '~') [[ $status = 0 && $said == "seen: warning: "$pattern ]] ;;
-    '!') [[ $status = 2 && ${said%%$'\n'*} == ${pattern:-*$option*} ]] ;;
+    '!') [[ $status = 2 && ${said%%$'\n'*} == ${pattern:-*$option*} ]] && diff <(ls -A there) <(ls -A here) ;;
     esac || { echo "$line: exit status $status, $said"; return 1; }
 }
 

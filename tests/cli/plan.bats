@@ -128,7 +128,7 @@ or more" seen plan -n 1e12 -p 1e-9
 }
 
 @test "wishes that contradict each other, or none" {
-    refuses "seen: a capacity, an FPR and a size cannot all be given: 1 keys at 0.1 take 24.0 KiB" \
+    refuses "seen: --capacity, --fpr and --size cannot all be given: 1 keys at 0.1 take 24.0 KiB" \
         seen plan -n 1 -p 0.1 -s 1M
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan -p 0.1
