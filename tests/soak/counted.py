@@ -66,6 +66,9 @@ class Set:
         return out
 
 
+FEW = 100  # hashes that are close together: far more in a block are refused
+
+
 class Crowd:
     """Keys, in hexadecimal digits, and their hashes."""
 
@@ -75,9 +78,9 @@ class Crowd:
             lambda i: None,
             lambda i: None,
             lambda i: chance.getrandbits(64),
-            lambda i: where + chance.getrandbits(40),
+            lambda i: where + chance.getrandbits(40) if i < FEW else None,
             lambda i: self.hashes[-1] ^ 1 if self.hashes else 0,
-            lambda i: chance.choice([i, LIMIT - 1 - i]),
+            lambda i: chance.choice([i, LIMIT - 1 - i]) if i < FEW else None,
         ]
         self.keys, self.hashes = [], []
         weights = [chance.random() ** 3 for _ in makers]
