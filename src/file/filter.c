@@ -747,8 +747,8 @@ bool filter_reload(struct filter *f, struct err *err)
         return false;
     if (!filter_prepare(f, &now.header, err))
         return false;
-    /* While the last writer was leaving, the times of the file did not show damage. */
-    bool doubtful = now.header.epoch != f->header.epoch || !f->settled;
+    /* While the last writer was leaving, the times of the file did not show damage to a reader. */
+    bool doubtful = !f->writable && (now.header.epoch != f->header.epoch || !f->settled);
     take_state(f, &now);
     if (doubtful)
         forget_checks(f);

@@ -799,6 +799,31 @@ TEST(a_writer_looks_at_a_page_again_before_it_changes_it)
     CHECK(sound("f"));
 }
 
+TEST(a_writer_checks_what_it_relied_on_whatever_others_did_meanwhile)
+{
+    struct filter f, g;
+    struct session s, other;
+    struct err err;
+    bool present;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
+    MUST(session_lock(&s, &err));
+    CHECK(ask_page(&f, 3, &present));
+    session_unlock(&s);
+    MUST(filter_open(&g, "f", FILTER_WRITE, &err) && session_begin(&other, &g, &err));
+    MUST(session_lock(&other, &err) && session_change(&other, &g.header, &err));
+    session_unlock(&other);
+    MUST(session_end(&other, true, &err));
+    filter_close(&g);
+    poke("f", page_at("f", 3));
+    CHECK(!session_end(&s, true, &err));
+    CHECK_STR(err.text,
+              "'f' is damaged: page 3 of layer 0 (offset 32768) does not match its checksum");
+    filter_close(&f);
+    poke("f", page_at("f", 3));
+    CHECK(sound("f"));
+}
+
 static int copy(void *ctx)
 {
     (void)ctx;
@@ -1200,6 +1225,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(after_a_long_turn_touched_pages_are_not_checked);
     RUN_CLEAN(a_writer_finds_damage_of_a_page_that_it_has_touched);
     RUN_CLEAN(a_writer_looks_at_a_page_again_before_it_changes_it);
+    RUN_CLEAN(a_writer_checks_what_it_relied_on_whatever_others_did_meanwhile);
     RUN_CLEAN(a_copy_of_a_file_that_is_written_is_put_in_order_by_its_next_writer);
     RUN_CLEAN(a_reader_takes_no_writer_for_damage);
     RUN_CLEAN(a_damaged_slot_is_mended_before_the_other_is_written);
