@@ -188,12 +188,12 @@ static void fill_counters(struct filter_build *b)
 
 static bool build_layers(struct filter_build *b, const struct target *target, struct err *err)
 {
-    struct header *h = &b->header;
+    bool is_zero = b->n_put == 0 && kind_takes_keys(newest(b)->kind); /* the file is, already */
     progress_begin("making the filter", b->progress, false);
-    bool ok = newest(b)->kind->building->build(target, b->keys, &b->census, err);
-    for (unsigned i = 0; ok && i < h->n_layers; i++) {
-        const struct target other = header_target(h, i, target->fd, target->name, b->threads);
-        ok = other.layer == target->layer || target_zero_sums(&other, err);
+    bool ok = is_zero || newest(b)->kind->building->build(target, b->keys, &b->census, err);
+    for (unsigned i = 0; ok && i < b->header.n_layers; i++) {
+        const struct target t = header_target(&b->header, i, target->fd, target->name, b->threads);
+        ok = (t.layer == target->layer && !is_zero) || target_zero_sums(&t, err);
     }
     progress_end();
     return ok;

@@ -131,6 +131,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     rejects "seen: no keys*" seen create -f 2 --skip-bad f unfit
     only nothing nothing.gz unfit
     quiet seen create --empty -n 1000 f
+    seen verify f
     run -1 --separate-stderr seen query f -k a -k ''
     [ -z "$output$stderr" ]
     # One empty record is a key.
