@@ -228,6 +228,8 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
     f->map = map;
     f->map_len = len;
     sig_guard(map, len, f->path, f->writable ? f->fd : -1);
+    /* A layer whose pages were read, around those of the header, gets no large ones (port_fill). */
+    filter_expect(f, false);
     return true;
 }
 
@@ -655,7 +657,7 @@ bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t 
     return !is_unverified(&need) || layer_each_page(l, f->data[layer], keys, n, need_page, &need);
 }
 
-void filter_expect(struct filter *f, bool many)
+void filter_expect(const struct filter *f, bool many)
 {
     (void)posix_madvise(f->map, (size_t)f->map_len, many ? POSIX_MADV_NORMAL : POSIX_MADV_RANDOM);
 }
@@ -831,6 +833,7 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
 {
     struct check c = {.f = f, .damaged = damaged, .ctx = ctx};
     pthread_mutex_init(&c.lock, NULL);
+    filter_expect(f, true);
     for (unsigned i = 0; i < f->header.n_layers; i++)
         c.bytes += f->header.layers[i].is_void ? 0 : f->header.layers[i].data_len;
     for (c.layer = 0; c.layer < f->header.n_layers; c.layer++) {

@@ -107,9 +107,9 @@ bool filter_check_used(struct filter *f, struct err *err);
 /* For a writer in its turn: checks a page, marked or not, whose checksum must be up to date. */
 bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
 
-/* Hints the access pattern: many keys, with read-ahead (the default), or few keys, for which only
- * the pages they need are read. */
-void filter_expect(struct filter *f, bool many);
+/* Hints the access pattern: few keys, for which only the pages they need are read (the default), or
+ * many keys or all pages, with read-ahead. */
+void filter_expect(const struct filter *f, bool many);
 
 /* The file's state, from its header and its locks. */
 enum filter_health filter_health(const struct filter *f);

@@ -59,11 +59,6 @@ static bool is_in_turn(const struct filter *f)
     return page_of(f)[PAGE_TURN] % 2 != 0;
 }
 
-static uint64_t slot_of(uint64_t epoch)
-{
-    return epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
-}
-
 static bool sync_file(struct session *s, struct err *err)
 {
     if (disk_sync(s->filter->fd, s->filter->map, s->filter->map_len, s->filter->path, err))
@@ -77,7 +72,8 @@ static bool write_slot(const struct filter *f, const struct header *h, struct er
 {
     uint8_t slot[FORMAT_MAX_HEADER];
     size_t len = format_encode(h, slot);
-    return disk_write(f->fd, slot, len, slot_of(h->epoch), f->path, err);
+    uint64_t at = h->epoch % 2 == 0 ? FORMAT_SLOT_A : FORMAT_SLOT_B;
+    return disk_write(f->fd, slot, len, at, f->path, err);
 }
 
 /* Syncs the whole file, including the header that was read. That header may not be on disk yet: its

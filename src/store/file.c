@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,7 +23,6 @@ struct file {
     struct store store;
     struct filter filter;
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to refresh */
-    atomic_bool reads_ahead;
     struct writer writer;
 };
 
@@ -33,14 +31,9 @@ static struct file *file_of(struct store *s)
     return (struct file *)(void *)s;
 }
 
-static const struct file *const_file_of(const struct store *s)
-{
-    return (const struct file *)(const void *)s;
-}
-
 static void describe(const struct store *s, struct facts *facts)
 {
-    const struct file *file = const_file_of(s);
+    const struct file *file = (const void *)s;
     const struct filter *f = &file->filter;
     bool has_session = file->writer.session.filter != NULL;
     *facts = (struct facts){.layers = filter_layers(f),
@@ -48,8 +41,8 @@ static void describe(const struct store *s, struct facts *facts)
                                 has_session ? file->writer.session.counters : f->header.counters};
 }
 
-/* Keys of that many bytes touch most pages, so the file is read ahead. */
-enum { MUCH = 64 << 10 };
+/* Keys of that many bytes, or that many keys, touch most pages, so the file is read ahead. */
+enum { MUCH = 64 << 10, MANY = 1 << 10 };
 
 static bool enter(struct store *s, size_t len, struct err *err)
 {
@@ -67,7 +60,7 @@ static bool enter(struct store *s, size_t len, struct err *err)
         pthread_rwlock_unlock(&file->lock);
         pthread_rwlock_rdlock(&file->lock);
     }
-    if (len >= MUCH && !atomic_exchange(&file->reads_ahead, true))
+    if (len >= MUCH)
         filter_expect(f, true);
     return ok;
 }
@@ -110,7 +103,10 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    return writer_add(&file_of(s)->writer, keys, known, n, done, err);
+    struct file *file = file_of(s);
+    if (n >= MANY && !file->filter.in_memory)
+        filter_expect(&file->filter, true);
+    return writer_add(&file->writer, keys, known, n, done, err);
 }
 
 static bool add_end(struct store *s, bool sync, struct err *err)
@@ -186,8 +182,6 @@ static struct store *open_file(const char *path, enum store_mode mode, struct er
         close_file(&file->store);
         return NULL;
     }
-    if (mode == STORE_READ)
-        filter_expect(&file->filter, false);
     file->store.file = &file->filter;
     return &file->store;
 }
