@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/exact.h"
 #include "base/num.h"
 
 /* A layer gets BUDGET of the FPR that is left, so the rest shrinks by 0.85. */
@@ -53,6 +54,18 @@ static bool make_layer(struct layer *layer, const struct kind *kind, uint64_t id
     return true;
 }
 
+/* The standard deviation of the FPR is at most a fortieth of ln(1/p) / sqrt(pages) of it. Four of
+ * them are left, and n more keys raise the FPR ln(1/p) times as fast. */
+uint64_t chain_room(const struct kind *kind, uint64_t n, double p)
+{
+    struct layer layer = {.kind = kind};
+    double log_p = -exact_log(p);
+    if (!kind->sizing->size(n, chain_sized * p, &layer))
+        return n;
+    double most = chain_sized * (1 + 0.1 * log_p / sqrt((double)layer_pages(&layer)));
+    return most <= 1 ? n : n + (uint64_t)ceil((double)n * exact_log(most) / log_p);
+}
+
 bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p, bool more,
                          struct err *err)
 {
@@ -61,9 +74,10 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
     h->fpr_design = p;
     h->n_layers = 1;
     double part = n == 0 ? BUDGET : more ? EXPECTING_MORE : chain_sized;
-    if (!make_layer(&h->layers[0], kind, 1, n != 0 ? n : CHAIN_FIRST, part * p, n == 0 || more,
-                    err))
+    uint64_t room = n == 0 ? CHAIN_FIRST : more ? n : chain_room(kind, n, p);
+    if (!make_layer(&h->layers[0], kind, 1, room, part * p, n == 0 || more, err))
         return false;
+    h->layers[0].n_design = n != 0 ? n : room;
     h->layers[0].since = h->created;
     return true;
 }

@@ -32,6 +32,10 @@ enum {
 /* The part of the promised FPR that a first layer takes which has room for the keys to come. */
 extern const double chain_sized;
 
+/* The number of keys for which a first layer for n keys is sized, so that it never takes more than
+ * p: of few pages, the FPR varies with the keys. */
+uint64_t chain_room(const struct kind *kind, uint64_t n, double p);
+
 /* The layer that takes keys. */
 unsigned chain_newest(const struct header *h);
 

@@ -71,11 +71,13 @@ static bool solve_layer(struct plan *plan, struct err *err)
 {
     char n[NUM_TEXT], p[NUM_TEXT], limit[NUM_TEXT];
     double share = plan->grows ? chain_sized : 1;
-    return check_fpr(plan, err) &&
-           (plan->kind->sizing->size(plan->n, share * plan->p, &plan->layer) ||
-            fail(err, "%s keys at an FPR of %s need a file larger than %s",
-                 num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p),
-                 num_show_bytes(limit, plan->kind->sizing->len_max)));
+    if (!check_fpr(plan, err))
+        return false;
+    uint64_t room = plan->grows ? chain_room(plan->kind, plan->n, plan->p) : plan->n;
+    return plan->kind->sizing->size(room, share * plan->p, &plan->layer) ||
+           fail(err, "%s keys at an FPR of %s need a file larger than %s",
+                num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p),
+                num_show_bytes(limit, plan->kind->sizing->len_max));
 }
 
 static bool length_varies(const struct kind *kind)
