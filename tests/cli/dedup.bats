@@ -35,6 +35,16 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$(layers --also other.seen | tail -n 1)" = 2 ]
 }
 
+@test "the pages of an empty filter are taken at once, not again for each batch that others have" {
+    need_strace
+    seq 100000 >in
+    quiet seen create known.seen in
+    quiet seen create --fixed -n 10k --empty f.seen
+    strace -qq -f -e trace=madvise -o trace seen dedup -j1 -c f.seen --also known.seen in >out
+    [ "$(cat out)" = 0 ]
+    [ "$(grep -cE 'MADV_POPULATE|0x17' trace || true)" -le 2 ]
+}
+
 @test "a filter in memory begins smaller if there is no memory for what is expected" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more'
     seq 1200000 >part
