@@ -429,7 +429,7 @@ static double factor(const struct figures *f)
     return fmax(f->header->layers[0].kind->layout->factor, fmin(layers, 2));
 }
 
-/* Generations may share keys, so the FPR of a ring is only a bound. */
+/* Where layers may share keys, they err for the same ones, and the FPR is only a bound. */
 static void add_fpr(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
@@ -438,7 +438,7 @@ static void add_fpr(struct report *r, const struct figures *f)
     bool one = h->n_layers == 1 && layer->n_design != 0 && !sampled;
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS, by_design(h), h->fpr_design);
     report_number(r, "current FPR", "fpr_current", FORM_DIGITS,
-                  format_forgets(h) || sampled ? ESTIMATED : EXACT, f->all.fpr);
+                  format_shares_keys(h) || sampled ? ESTIMATED : EXACT, f->all.fpr);
     if (sampled)
         report_number(r, "to within a factor of", "fpr_factor", FORM_DIGITS, ESTIMATED, factor(f));
     if (sampled && h->n_layers == 1)

@@ -86,6 +86,13 @@ load ../lib/helpers
 }
 
 @test "of layers that may share keys, the fewest and the most are told" {
+    # A smaller copy is wrong wherever the larger one is.
+    seen create --compact -p 1e-3 large <(seq 1000)
+    seen shrink -p 1e-2 -o small large
+    seen merge -o copies large small
+    rate=$(seen stats --json small | jq .fpr_current)
+    [ "$(seq 1001 201000 | seen query -c copies)" = "$(seq 1001 201000 | seen query -c small)" ]
+    seen stats --json copies | jq -e ".fpr_current > $rate and .sources.fpr_current == \"estimated\""
     quiet seen create a <(seq 12000)
     quiet seen create b <(seq 2001 12000)
     run -0 --separate-stderr seen merge --verbose --json -o ab a b
