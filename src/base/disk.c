@@ -140,7 +140,7 @@ bool disk_sync_name(const char *path, struct err *err)
 }
 
 /* Removes scratch files in `dir` of processes that were killed before they removed the name. A
- * living process removes it right after it has opened the file. */
+ * living process needs no name, and may find it removed. */
 static void remove_scratch(const char *dir)
 {
     static const char prefix[] = ".seen-scratch.";
@@ -161,7 +161,7 @@ int disk_scratch(const char *dir, struct err *err)
     int fd = name != NULL ? mkstemp(name) : -1;
     if (fd < 0) {
         fail_errno(err, "cannot create a scratch file in '%s'", dir);
-    } else if (unlink(name) != 0) {
+    } else if (unlink(name) != 0 && errno != ENOENT) {
         fail_errno(err, "cannot remove '%s'", name);
         close(fd);
         fd = -1;
