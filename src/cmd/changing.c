@@ -138,13 +138,10 @@ static void report_batch(const struct changing *c)
     }
 }
 
-static bool check_options(const struct changing *c, const struct keyopt *keyopt)
+static bool check_memory(const struct changing *c, const struct keyopt *keyopt)
 {
     uint64_t least = change_min_memory(&c->change);
-    const char *id = c->change.batch_id;
     char text[NUM_TEXT];
-    if (id != NULL && *id == '\0')
-        return opt_refuse(keyopt->command, "--batch-id: the ID is empty");
     return c->memory >= least || opt_refuse(keyopt->command, "--memory must be at least %s",
                                             num_show_least_bytes(text, least));
 }
@@ -159,7 +156,7 @@ static bool apply_batch(struct changing *c, struct keyopt *keyopt)
         !keyopt_adopt(keyopt, &change->now.header, change->path, &err))
         return say_failure(&err);
     adding_compare(&change->now.header, change->path, &c->made);
-    if (!check_options(c, keyopt))
+    if (!check_memory(c, keyopt))
         return false;
     if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))
         return say_failure(&err);

@@ -317,7 +317,7 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
         return *(bool *)to = true;
     case TAKE_TEXT:
         *(const char **)to = p->value;
-        return true;
+        return p->value[0] != '\0' || opt_refuse(p->command, "option '%s' is empty", p->name);
     case TAKE_COUNT:
         return opt_count(p, to);
     case TAKE_AMOUNT:

@@ -267,6 +267,30 @@ END
     refuses "seen: option '--empty' takes no argument" seen create --emp=yes f.seen
 }
 
+@test "a text of an option is not empty, as one of an unset variable is" {
+    local command option operands
+    seq 9 | tee keys | seen create --counted f
+    # Without the check, scratch went into the root directory, and a filter was made without a secret.
+    while read -r command option operands; do
+        # shellcheck disable=SC2086 # words
+        refuses "seen: option '$option' is empty" seen "$command" "$option" '' $operands
+        [ ! -e new ]
+    done <<'END'
+create --secret new keys
+create --tmpdir new keys
+create --like new keys
+create --from new
+add --tmpdir f keys
+add --batch-id f keys
+remove --tmpdir f keys
+query --confirm f keys
+merge --output f f
+shrink --output f
+stats --secret f
+END
+    SEEN_SECRET='' quiet seen create new keys
+}
+
 @test "a single-valued option given twice is an error, by whatever name" {
     refuses "seen: option '--capacity' is given twice" seen create -n 1 -n 1 f.seen
     refuses "seen: option '--capacity' is given twice" seen create -n 1 --capacity=2 f.seen

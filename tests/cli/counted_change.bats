@@ -174,7 +174,7 @@ counts()
     seen add --batch-id two f.seen -k 4
     seen remove --batch-id two f.seen -k 4
     [ "$(counts f.seen 4)" = 2 ]
-    refuses 'seen: --batch-id: the ID is empty' seen add --batch-id '' f.seen -k 4
+    refuses "seen: option '--batch-id' is empty" seen add --batch-id '' f.seen -k 4
     seen verify f.seen
 }
 
