@@ -371,8 +371,7 @@ static bool check_successor(const struct session *s, const struct header *now, s
            fail(err, "'%s' was replaced while keys were added: run this again", s->filter->path);
 }
 
-/* Continues with the file that has the name now. If the old one still has another name, its next
- * writer ends the session there, as after a kill. */
+/* Continues with the file that has the name now. */
 static bool move_on(struct session *s, struct err *err)
 {
     struct filter now;
@@ -551,17 +550,21 @@ bool session_sync(struct session *s, struct err *err)
 }
 
 /* Are the keys in the file that has the name? If none has, they are in the one that had it. */
-static bool check_name(const struct session *s, struct err *err)
+static bool check_name(const struct session *s, bool *succeeded, struct err *err)
 {
     bool named;
     struct header now;
-    return is_named(s->filter, &named, err) &&
-           (named ||
-            (filter_read_header(s->filter->path, &now, err) && check_successor(s, &now, err)));
+    if (!is_named(s->filter, &named, err))
+        return false;
+    *succeeded =
+        !named && filter_read_header(s->filter->path, &now, err) && check_successor(s, &now, err);
+    return named || *succeeded;
 }
 
-/* Called with the turn lock held. `synced`: this writer's keys are on disk already. */
-static bool leave(struct session *s, bool sync, bool synced, struct err *err)
+/* Called with the turn lock held. `synced`: this writer's keys are on disk already. A file with a
+ * successor stays as it is, since writers that come to it later compare the two. If it still has
+ * another name, its next writer ends the session there, as after a kill. */
+static bool leave(struct session *s, bool succeeded, bool sync, bool synced, struct err *err)
 {
     struct err damage;
     bool alone;
@@ -569,7 +572,8 @@ static bool leave(struct session *s, bool sync, bool synced, struct err *err)
     if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
         return false;
     bool sound = filter_check_used(s->filter, &damage);
-    if (!(alone ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))
+    if (!succeeded &&
+        !(alone ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))
         return false;
     return sound || fail(err, "%s", damage.text);
 }
@@ -592,8 +596,9 @@ bool session_end(struct session *s, bool sync, struct err *err)
     bool good = !aside || session_sync(s, &why);
     if (!lock_turn(f->fd, f->path, false))
         return fail_errno(err, "cannot lock '%s'", f->path);
-    good = good && (!s->acted || check_name(s, &why));
-    bool ok = leave(s, sync, aside, err);
+    bool succeeded = false;
+    good = good && (check_name(s, &succeeded, &why) || !s->acted);
+    bool ok = leave(s, succeeded, sync, aside, err);
     lock_release(f->fd, LOCK_SESSION);
     s->entered = false;
     unlock(s);

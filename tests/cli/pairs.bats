@@ -227,6 +227,25 @@ unharmed()
     quiet_verify ring
 }
 
+@test "a writer that has had no turn goes on with a merged file after another writer has left the old one" {
+    can_stop
+    quiet seen create f -k old
+    quiet seen create g -k g
+    mkfifo in
+    seen add f <in &
+    local writer=$!
+    exec 7>in
+    echo first >&7
+    until_present f first $writer
+    start_stopped mmap f seen add f -k second 7>&-
+    seen merge --force -o f f g 7>&-
+    exec 7>&-
+    wait $writer
+    go_on
+    [ "$(seen query -c f -k old -k g -k first -k second)" = 4 ]
+    quiet_verify f
+}
+
 @test "waiting for another writer can be interrupted" {
     [ "${SANITIZER-}" != thread ] || skip 'ThreadSanitizer holds signals back from who waits for a lock'
     quiet seen create --generations 2 -n 1000 f -k old

@@ -203,7 +203,7 @@ def _repair(file):
     return file.run("verify", "--repair", "f.seen")
 
 
-_SUCCESSORS = (_unite, _join, _shrink)
+_SUCCESSORS = (_unite, _join, _shrink, _repair)
 
 
 def _replace(file, steps):
