@@ -719,7 +719,7 @@ is run, such as once a day; of 7, the oldest is then dropped after a week" seen 
 
 @test "options that were renamed before 1.0.0 are refused with their new names" {
     refuses "seen: unknown option '--counts': --show-counts prints how often each key was given" seen query --counts c
-    refuses "seen: unknown option '--min-count': --at-least N takes only keys that were given N times" \
+    refuses "seen: unknown option '--min-count': --at-least N takes only keys that were given N times or more" \
         seen query --min-count=2 c
     refuses "seen: unknown option '--digested': --input-digests says that input lines are digests already" \
         seen query --digested d
