@@ -316,6 +316,7 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     case TAKE_FLAG:
         return *(bool *)to = true;
     case TAKE_TEXT:
+        assert(p->value != NULL);
         *(const char **)to = p->value;
         return p->value[0] != '\0' || opt_refuse(p->command, "option '%s' is empty", p->name);
     case TAKE_COUNT:

@@ -16,10 +16,10 @@ static const double COUNT_STEP = 1.0 / 64;
 static void place_keys(struct redis *r, struct hashes keys, size_t n)
 {
     const struct layer *layer = redis_layer(r);
-    assert(r->n_shards == 1 || keys.bytes != NULL); /* store.wants_bytes */
     layer->kind->layout->positions(layer, keys, n, r->positions);
     for (unsigned i = 0; i < r->n_shards; i++)
         r->shard[i].in_batch = r->n_shards == 1;
+    assert(r->n_shards == 1 || keys.bytes != NULL); /* store.wants_bytes */
     for (size_t i = 0; i < n && r->n_shards > 1; i++) {
         uLong crc = crc32_z(0, (const Bytef *)keys.bytes[i].data, keys.bytes[i].len);
         r->shard_of[i] = (uint16_t)(crc % r->n_shards);
