@@ -65,15 +65,15 @@ static bool report_check(const char *path, const struct check *c)
         return false;
     }
     print_path(path);
-    if (c->health == FILTER_WRITING)
+    if (c->unchecked == 0)
+        puts("ok");
+    else if (c->health == FILTER_WRITING)
         printf("ok, except %" PRIu64 " page%s being written\n", c->unchecked, s);
-    else if (c->unchecked > 0)
+    else
         printf("ok, except %" PRIu64
                " page%s that a writer left, which the next writer or --repair "
                "puts in order\n",
                c->unchecked, s);
-    else
-        puts("ok");
     if (c->disagree)
         warn_disagreement(path, c->n_bits, c->n_counted);
     return true;
