@@ -72,3 +72,24 @@ faults(0, "add", "-k", "e", "f.seen")
 assert usage().ru_maxrss < 64 << 10, usage()
 PYTHON
 }
+
+# advised COMMAND...: the last that it says of how it will use a mapping.
+advised()
+{
+    strace -f -qq -o trace -e trace=madvise "$@" >out
+    grep -o 'MADV_RANDOM\|MADV_NORMAL' trace | tail -n 1
+}
+
+@test "a filter is read ahead for many keys and for a check, not for a few" {
+    need_strace
+    seq 100000 >many
+    seen create f.seen many
+    for command in 'query -k 7' 'dedup -k a' 'add -k b'; do
+        # shellcheck disable=SC2086
+        [ "$(advised seen $command f.seen)" = MADV_RANDOM ]
+    done
+    for command in query dedup add; do
+        [ "$(advised seen $command -j1 f.seen many)" = MADV_NORMAL ]
+    done
+    [ "$(advised seen verify f.seen)" = MADV_NORMAL ]
+}
