@@ -782,6 +782,7 @@ bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct er
         return false;
     *n = (double)f.header.counters.keys_added;
     if (format_shares_keys(&f.header)) {
+        filter_expect(&f, true);
         layers_census_all(filter_layers(&f), threads, &census);
         *n = census.n_low;
     }

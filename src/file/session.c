@@ -237,6 +237,7 @@ static bool recover(struct session *s, struct err *err)
     uint64_t unchecked;
     bool failed = sync_has_failed(f);
     s->counters = f->header.counters;
+    filter_expect(f, true);
     recount(s);
     renew_touched(f);
     bool sound = !failed && filter_check_pages(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
@@ -366,6 +367,8 @@ static bool end_session(struct session *s, bool sync, struct err *err)
 static bool check_successor(const struct session *s, const struct header *now, struct err *err)
 {
     uint8_t id[sizeof now->id];
+    if (sync_has_failed(s->filter))
+        return not_synced(s, err);
     filter_successor_id(s->filter, id);
     return memcmp(id, now->id, sizeof id) == 0 ||
            fail(err, "'%s' was replaced while keys were added: run this again", s->filter->path);
@@ -561,9 +564,15 @@ static bool check_name(const struct session *s, bool *succeeded, struct err *err
     return named || *succeeded;
 }
 
+/* Has the file no name any more? */
+static bool is_nameless(const struct filter *f)
+{
+    struct stat st;
+    return fstat(f->fd, &st) == 0 && st.st_nlink == 0;
+}
+
 /* Called with the turn lock held. `synced`: this writer's keys are on disk already. A file with a
- * successor stays as it is, since writers that come to it later compare the two. If it still has
- * another name, its next writer ends the session there, as after a kill. */
+ * successor, and no other name, stays as it is: writers that come to it later compare the two. */
 static bool leave(struct session *s, bool succeeded, bool sync, bool synced, struct err *err)
 {
     struct err damage;
@@ -572,8 +581,8 @@ static bool leave(struct session *s, bool succeeded, bool sync, bool synced, str
     if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
         return false;
     bool sound = filter_check_used(s->filter, &damage);
-    if (!succeeded &&
-        !(alone ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))
+    bool ends = alone && !(succeeded && is_nameless(s->filter));
+    if (!(ends ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))
         return false;
     return sound || fail(err, "%s", damage.text);
 }

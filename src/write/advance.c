@@ -122,6 +122,7 @@ static bool rotate(struct session *s, struct header *h, struct err *err)
 
 bool advance(struct session *s, unsigned threads, struct err *err)
 {
+    filter_expect(s->filter, true);
     struct header h = chain_close(filter_layers(s->filter), &s->counters, threads);
     if (format_forgets(&h))
         return rotate(s, &h, err);

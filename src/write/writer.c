@@ -68,6 +68,7 @@ static void count_from(struct writer *w, double n)
 static void count_bits(struct writer *w)
 {
     struct census census;
+    filter_expect(w->session.filter, true);
     layers_census(filter_layers(w->session.filter), w->layer, w->options.threads, &census);
     count_from(w, layer_n_at(newest(w), census.fpr));
 }

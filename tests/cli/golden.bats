@@ -137,7 +137,7 @@ answered()
         grep -q "\"$word\"" "$manifest" || { echo "there is none of kind $word"; return 1; }
     done
     for word in $(seen help --layouts | grep -oE '^(guava|redisson):(funnel|codec)=[a-z0-9]+' | sed 's/:.*=/-/'); do
-        grep -q "^$word	" "$manifest" || { echo "there is none of $word"; return 1; }
+        grep -q "^$word"$'\t' "$manifest" || { echo "there is none of $word"; return 1; }
     done
 }
 

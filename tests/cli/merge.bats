@@ -91,7 +91,7 @@ load ../lib/helpers
     seen shrink -p 1e-2 -o small large
     seen merge -o copies large small
     rate=$(seen stats --json small | jq .fpr_current)
-    [ "$(seq 1001 201000 | seen query -c copies)" = "$(seq 1001 201000 | seen query -c small)" ]
+    equal "$(seq 1001 201000 | seen query -c copies)" "$(seq 1001 201000 | seen query -c small)"
     seen stats --json copies | jq -e ".fpr_current > $rate and .sources.fpr_current == \"estimated\""
     quiet seen create a <(seq 12000)
     quiet seen create b <(seq 2001 12000)

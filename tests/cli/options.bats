@@ -503,7 +503,7 @@ tried()
     =) [[ $status -le 1 && -z $said ]] ;;
     +) [[ $status -le 1 ]] ;;
     '~') [[ $status = 0 && $said == "seen: warning: "$pattern ]] ;;
-    '!') [[ $status = 2 && ${said%%$'\n'*} == ${pattern:-*$option*} ]] && diff <(ls -A there) <(ls -A here) ;;
+    '!') [[ $status = 2 && ${said%%$'\n'*} == ${pattern:-*$option*} ]] && equal "$(ls -A here)" "$(ls -A there)" ;;
     esac || { echo "$line: exit status $status, $said"; return 1; }
 }
 

@@ -244,6 +244,41 @@ unharmed()
     go_on
     [ "$(seen query -c f -k old -k g -k first -k second)" = 4 ]
     quiet_verify f
+    # An old file that has another name is put in order there.
+    ln f other
+    mkfifo again
+    seen add f <again &
+    writer=$!
+    exec 7>again
+    echo third >&7
+    until_present f third $writer
+    seen merge --force -o f f g 7>&-
+    exec 7>&-
+    wait $writer
+    quiet_verify other
+    quiet seen add other -k fourth
+}
+
+@test "a writer whose file was not synced, and then merged, says so" {
+    local more writer status
+    quiet seen create g -k g
+    mkfifo in
+    for more in '' second; do
+        quiet seen create --force f -k old
+        seen add f <in 2>err &
+        writer=$!
+        exec 7>in
+        echo first >&7
+        until_present f first $writer
+        poke f $((2 * 4096 + 32)) 01 # the mark of a failed sync, see session.c
+        seen merge --force -o f f g 7>&-
+        [ -z "$more" ] || echo $more >&7
+        exec 7>&-
+        status=0
+        wait $writer || status=$?
+        [ $status = 2 ]
+        [ "$(cat err)" = "seen: 'f' could not be synced" ]
+    done
 }
 
 @test "waiting for another writer can be interrupted" {

@@ -148,7 +148,7 @@ END
     [[ $REPLY == -* ]]
     run -0 seen verify f.seen
     [ "$output" = "f.seen: ok" ]
-    exec {known[1]}>&-
+    eval "exec ${known[1]}>&-"
 }
 
 @test "what a killed writer leaves is put in order by the next one, or by a repair" {
