@@ -158,7 +158,7 @@ static const struct opt_hint common_hints[] = {
     {"--digested", "--input-digests says that input lines are digests already"},
     {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},
     {"--expire", FORGETS},
-    {"--files0-from", "'xargs -0 -a FILE seen ...' gives the names in FILE as operands"},
+    {"--files0-from", "'xargs -0 cat <NAMES | seen ...' reads the files"},
     {"--force", "nothing is replaced"},
     {"--fpr", "'seen stats' prints the rate of a filter"},
     {"--gzip", "gzip input is recognised by its content"},

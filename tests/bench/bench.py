@@ -71,6 +71,7 @@ BASE = os.environ.get("BENCH_BASE") and os.path.abspath(os.environ["BENCH_BASE"]
 RIVALS = os.environ.get("BENCH_RIVALS", "1") != "0"
 SLOW_RUNS = 3
 GREP_N = min(N, 1000000)
+CRAFTED = min(N, 60000)  # keys whose hashes are chosen: a group takes no more than 65536
 CPUS = len(os.sched_getaffinity(0))
 
 # What seen wants to reach on two cores: (kind, job) -> (measure, at most). "x" is the ratio to the
@@ -87,6 +88,10 @@ GOALS = {
     ("lookup", "dedup -k, 1 GiB filter"): ("cpu ms", 1.5),
     ("grown", "dedup, grown to %d" % N): ("x", 1.5),
     ("counted", "create --counted"): ("x", 1.3),
+    ("counted", "create, run keys"): ("x", 4),
+    ("counted", "create, page keys"): ("x", 4),
+    ("counted", "query, run keys"): ("x", 4),
+    ("counted", "query, page keys"): ("x", 4),
     ("counted", "merge --subtract"): ("ns", 30),
     ("counted", "remove of 1 key"): ("ms", 50),
 }
@@ -390,6 +395,24 @@ def grown():
     return [j.result() for j in jobs]
 
 
+def crafted():
+    """Counted sets of keys whose hashes are chosen, beside those of random keys."""
+    make = "exec %s create --counted -j1 -xp 0 --memory 16M --force %s.seen %s.keys"
+    ask = "exec %s query -j1 -c %s.seen %s.keys"
+    jobs = []
+    for crowd in "random", "run", "page":
+        command = [sys.executable, HERE + "/../lib/crafted.py", crowd, str(CRAFTED)]
+        if crowd == "random":
+            command = ["od", "-An", "-v", "-tx8", "-w8", "-N%d" % (8 * CRAFTED), "/dev/urandom"]
+        with open("%s/%s.keys" % (DIR, crowd), "wb") as f:
+            f.write(subprocess.check_output(command).replace(b" ", b""))
+        for verb, line in ("create", make), ("query", ask):
+            yardstick = None if crowd == "random" else verb + ", random keys"
+            jobs.append(Job("%s, %s keys" % (verb, crowd), line % (SEEN, crowd, crowd), yardstick,
+                            records=CRAFTED))
+    return jobs
+
+
 def counted():
     """Counted sets of N keys each, half of them shared, beside what else does these jobs. The jobs'
     names begin with "counted: " for BENCH_JOBS. All threads."""
@@ -425,6 +448,7 @@ def counted():
             "comm -23 of sorted files", output=out),
         Job("compare", "exec %s compare counted-a.seen counted-b.seen" % SEEN),
     ]
+    jobs += crafted()
     if seen_can("remove", "--help"):
         for verb in "remove", "add":  # each undoes the other, so neither can run twice
             jobs.append(Job(verb + " of 1 key", change % verb))

@@ -220,21 +220,21 @@ counts()
     [ "$(counts f.seen a)" = 131 ]
 }
 
-@test "more chosen keys than a block of a counted set takes are refused; with a secret they are taken" {
-    python3 "$SOURCE/tests/lib/crafted.py" run 384 >some
-    python3 "$SOURCE/tests/lib/crafted.py" run 2000 >many
+@test "more chosen keys than a group of a counted set takes are refused; with a secret they are taken" {
+    python3 "$SOURCE/tests/lib/crafted.py" run 65000 >some
+    python3 "$SOURCE/tests/lib/crafted.py" run 66000 >many
     seen create --counted -p 0 --hex f.seen some
     cp f.seen before.seen
     for command in 'add f.seen many' 'create --force --counted -p 0 --hex f.seen many'; do
         # shellcheck disable=SC2086 # several words
         run -2 --separate-stderr seen $command
         [ "$output" = '' ]
-        [ "$stderr" = "seen: the hashes of more than 384 keys are too close together: such keys were \
+        [ "$stderr" = "seen: the hashes of more than 65536 keys are too close together: such keys were \
 chosen to do harm; a filter made with --secret takes them" ]
         cmp f.seen before.seen
     done
     quiet seen create --counted -p 0 --hex --secret s.key --new-secret g.seen many
-    [ "$(seen query -c --secret s.key g.seen many)" = 2000 ]
+    [ "$(seen query -c --secret s.key g.seen many)" = 66000 ]
 }
 
 @test "whenever it is killed, the file is as before or as after, and a repetition makes it as after" {

@@ -731,6 +731,7 @@ class Counted:
     """Kind 3."""
 
     lanes = 1
+    LARGE = 1 << 63
 
     def __init__(self, layer, immutable):
         self.width, self.low, self.entries, self.total = layer.geometry
@@ -745,38 +746,54 @@ class Counted:
                 and (self.entries > 0 or self.total == 0), "geometry out of range")
 
     def place(self, block, read):
-        """Where a block begins and ends in the data."""
+        """Where a block begins and ends in the data, and whether it is large."""
         group, slot = divmod(block, 28)
         blocks = min(28, self.blocks - 28 * group)
         line = read(64 * group, 8 + 2 * blocks)
-        base, ends = self.directory + u64(line, 0), struct.unpack("<%dH" % blocks, line[8:])
-        begin, end = ends[slot - 1] if slot else 0, ends[slot]
-        require(begin <= end, "a block ends before it begins")
-        return base + begin, base + end
+        base, first = self.directory + u64(line, 0) % self.LARGE, 0
+        if u64(line, 0) >= self.LARGE:
+            require(zero(line[8:]), "a line of a large group has ends")
+            table, first = read(base, 8 * blocks), 8 * blocks
+            ends = struct.unpack("<%dQ" % blocks, table)
+        else:
+            ends = struct.unpack("<%dH" % blocks, line[8:])
+        begin, end = ends[slot - 1] % self.LARGE if slot else first, ends[slot] % self.LARGE
+        require(first <= begin <= end, "a block ends before it begins")
+        return base + begin, base + end, ends[slot] >= self.LARGE
 
     def block(self, number, read):
         """The fingerprints and counts of a block."""
-        begin, end = self.place(number, read)
+        begin, end, large = self.place(number, read)
         first = number * 128 << self.low
         if begin == end:
+            require(not large, "a large block without entries")
             return {}
         b = read(begin, end - begin)
-        buckets, bits, of = min(128, self.buckets - 128 * number), Bits(b), []
-        bucket = 0
-        while bucket < buckets:
-            if bits.take(1):
-                bucket += 1
-            else:
-                of.append(bucket)
-        rest = 8 * len(b) - len(of) * self.low
-        require(1 <= len(of) <= 384 and bits.at <= rest, "a block of no length")
-        plain = (bits.at + len(of) * self.low + 7) // 8 == len(b)
-        counts = [1] * len(of) if plain else read_counts(bits, len(of))
-        require(0 <= rest - bits.at <= 7 and bits.take(rest - bits.at) == 0,
-                "bits before the remainders")
-        remainders = [bits.take(self.low) for _ in of][::-1]
-        got = [(first + (bucket << self.low) + r, count)
-               for bucket, r, count in zip(of, remainders, counts)]
+        if large:
+            wide = (min(64, self.low + 7) + 7) // 8
+            size = wide + b[0]
+            require(b[0] <= 8 and (len(b) - 1) % size == 0 and len(b) > 384 * size + 1,
+                    "a large block of another length")
+            got = [(first + int.from_bytes(b[at:at + wide], "little"),
+                    1 + int.from_bytes(b[at + wide:at + size], "little"))
+                   for at in range(1, len(b), size)]
+        else:
+            buckets, bits, of = min(128, self.buckets - 128 * number), Bits(b), []
+            bucket = 0
+            while bucket < buckets:
+                if bits.take(1):
+                    bucket += 1
+                else:
+                    of.append(bucket)
+            rest = 8 * len(b) - len(of) * self.low
+            require(1 <= len(of) <= 384 and bits.at <= rest, "a block of no length")
+            plain = (bits.at + len(of) * self.low + 7) // 8 == len(b)
+            counts = [1] * len(of) if plain else read_counts(bits, len(of))
+            require(0 <= rest - bits.at <= 7 and bits.take(rest - bits.at) == 0,
+                    "bits before the remainders")
+            remainders = [bits.take(self.low) for _ in of][::-1]
+            got = [(first + (bucket << self.low) + r, count)
+                   for bucket, r, count in zip(of, remainders, counts)]
         values = [v for v, _ in got]
         last = min(first + (128 << self.low), 1 << self.width) - 1
         require(values == sorted(set(values)) and values[-1] <= last, "fingerprints out of order")
@@ -792,7 +809,9 @@ class Counted:
     def verify(self, read):
         at, entries, total = self.directory, 0, 0
         for number in range(self.blocks):
-            begin, end = self.place(number, read)
+            begin, end, _ = self.place(number, read)
+            if number % 28 == 0 and u64(read(64 * (number // 28), 8), 0) >= self.LARGE:
+                at += 8 * min(28, self.blocks - number)
             require(begin == at, "bytes between blocks")
             got, at = self.block(number, read), end
             entries, total = entries + len(got), total + sum(got.values())

@@ -66,9 +66,6 @@ class Set:
         return out
 
 
-FEW = 100  # hashes that are close together: far more in a block are refused
-
-
 class Crowd:
     """Keys, in hexadecimal digits, and their hashes."""
 
@@ -78,9 +75,9 @@ class Crowd:
             lambda i: None,
             lambda i: None,
             lambda i: chance.getrandbits(64),
-            lambda i: where + chance.getrandbits(40) if i < FEW else None,
+            lambda i: where + chance.getrandbits(40),
             lambda i: self.hashes[-1] ^ 1 if self.hashes else 0,
-            lambda i: chance.choice([i, LIMIT - 1 - i]) if i < FEW else None,
+            lambda i: chance.choice([i, LIMIT - 1 - i]),
         ]
         self.keys, self.hashes = [], []
         weights = [chance.random() ** 3 for _ in makers]

@@ -121,11 +121,46 @@ TEST_EACH_VARIANT(counts_of_all_kinds_are_kept, counted_variants)
     random_restart(2);
     for (unsigned counts = 0; counts < COUNTS; counts++) {
         struct counted c = {.bits = counts % 2 == 0 ? 64 : 20};
-        /* As many in a block as random hashes give: 146. */
-        struct entries e = draw_entries(4681, counted_top(&c), counts);
+        struct entries e = draw_entries(9000, counted_top(&c), counts);
         check_both_ways(&c, &e);
         free_entries(&e);
     }
+}
+
+/* Keys that were chosen to be in few blocks. Their blocks and groups are large. */
+TEST_EACH_VARIANT(crowded_keys_are_found, counted_variants)
+{
+    random_restart(3);
+    for (unsigned counts = 0; counts < COUNTS; counts++)
+        for (unsigned bits = 8; bits <= 24; bits += 4) {
+            struct counted c = {.bits = 64};
+            struct entries few = draw_entries(2000, UINT64_MAX, ALL_ONE);
+            struct entries e = draw_entries(3000, ((uint64_t)1 << bits) - 1, counts);
+            size_t crowd = e.n;
+            /* They begin at the 1000th of the others. */
+            e.value = realloc(e.value, (e.n + few.n) * 8);
+            e.count = realloc(e.count, (e.n + few.n) * 8);
+            memmove(e.value + 1000, e.value, crowd * 8);
+            memmove(e.count + 1000, e.count, crowd * 8);
+            for (size_t i = 0; i < crowd; i++)
+                e.value[1000 + i] += few.value[999] + 1;
+            e.n = 1000;
+            memcpy(e.value, few.value, 8000);
+            for (size_t i = 0; i < 1000; i++)
+                e.count[i] = 1;
+            e.n += crowd;
+            for (size_t i = 1000; i < few.n; i++)
+                if (few.value[i] > e.value[e.n - 1]) {
+                    e.value[e.n] = few.value[i];
+                    e.count[e.n++] = 1;
+                }
+            /* So that ONE_HUGE fits. */
+            for (size_t i = 0; i < e.n; i++)
+                e.count[i] = e.count[i] > UINT64_MAX / 2 ? UINT64_MAX / 2 : e.count[i];
+            check_both_ways(&c, &e);
+            free_entries(&e);
+            free_entries(&few);
+        }
 }
 
 /* Is each value, and none beside it, found in a batch of all? Counts are 1, 2, 3 and so on. */
@@ -143,7 +178,7 @@ static void check_neighbours(const struct counted_set *set, const struct entries
     CHECK(wrong == 0);
 }
 
-/* All in one bucket: the most that a block may have, or fewer. */
+/* All in one bucket: the most that a block may have that is not large, or fewer. */
 TEST_EACH_VARIANT(long_buckets_are_searched, counted_variants)
 {
     static const size_t sizes[] = {1, 2, 8, 9, 10, 56, 57, 63, 64, 65, 128, 200, 383, 384};
@@ -165,6 +200,38 @@ TEST_EACH_VARIANT(long_buckets_are_searched, counted_variants)
         free(m.data);
         free_entries(&e);
     }
+}
+
+/* All blocks are small, but not the groups: the counts take most. */
+TEST_EACH_VARIANT(groups_with_long_counts_are_large, counted_variants)
+{
+    random_restart(4);
+    struct counted c = {.bits = 64};
+    struct entries e = draw_entries(8000, UINT64_MAX, MANY);
+    /* More in one bucket than the zero bits of a word that a query reads. */
+    for (unsigned i = 0; i < 60; i++)
+        e.value[i] = i;
+    static struct counted_array a;
+    struct err err;
+    struct counted_memory m;
+    counted_array(&a, e.value, e.count, e.n);
+    /* Designed for half of them: 32 blocks of 250. More than 384 are 8 deviations off. */
+    MUST(counted_make(&m, &c, 4000, &a.stream, &err));
+    const uint8_t *table = m.data + counted_directory_len(&m.counted);
+    CHECK(counted_blocks(&m.counted) == 32 && get_le64(m.data) >> 63 == 1);
+    for (unsigned i = 0; i < COUNTED_BLOCKS; i++)
+        CHECK(get_le64(table + 8 * i) >> 63 == 0);
+    struct counted_set set = open_set(&m);
+    MUST(check_set(&set, &err));
+    static struct counted_reader r;
+    struct entries got;
+    counted_read(&r, &set);
+    MUST(take_all(&r.stream, e.n, &got, &err));
+    CHECK(same_entries(&e, &got));
+    check_queries(&set, &e);
+    free_entries(&got);
+    free_entries(&e);
+    free(m.data);
 }
 
 static double bits_of(unsigned bits, size_t n, enum counts counts)
@@ -275,44 +342,28 @@ static bool encode_two(uint64_t v, uint64_t count, uint64_t v2, uint64_t count2,
     return ok;
 }
 
-static const char crowded[] =
-    "the hashes of more than 384 keys are too close together: such keys were chosen to do harm; a "
-    "filter made with --secret takes them";
-
-/* No memory is taken for as many entries of a block as somebody may choose. */
-TEST(the_encoder_refuses_a_crowded_block)
+/* No memory is taken for as many entries of a group as somebody may choose. */
+TEST(the_encoder_refuses_a_crowded_group)
 {
     static struct counted_array a;
-    static uint64_t value[COUNTED_ENTRIES + 2];
+    static uint64_t value[COUNTED_CROWD + 2];
     const struct counted c = {.bits = 64, .low = 40};
-    const uint64_t next_block = (uint64_t)1 << (COUNTED_BUCKET_BITS + 40);
-    for (unsigned n = COUNTED_ENTRIES; n <= COUNTED_ENTRIES + 1; n++) {
+    const uint64_t next_group = counted_group_first(&c, 1);
+    for (unsigned n = COUNTED_CROWD; n <= COUNTED_CROWD + 1; n++) {
         struct counted_part part;
         struct err err = {""};
         for (unsigned i = 0; i < n; i++)
-            value[i] = next_block - n + i;
-        value[n] = next_block;
+            value[i] = next_group - n + i;
+        value[n] = next_group;
         counted_array(&a, value, NULL, n + 1);
-        CHECK(counted_encode(&c, 0, 2, &a.stream, &part, &err) == (n == COUNTED_ENTRIES));
-        CHECK_STR(err.text, n == COUNTED_ENTRIES ? "" : crowded);
+        CHECK(counted_encode(&c, 0, 2, &a.stream, &part, &err) == (n == COUNTED_CROWD));
+        CHECK_STR(err.text, n == COUNTED_CROWD
+                                ? ""
+                                : "the hashes of more than 65536 keys are too close together: such "
+                                  "keys were chosen to do harm; a filter made with --secret takes "
+                                  "them");
         counted_part_free(&part);
     }
-}
-
-/* All blocks are well, but not the group: the counts take most. Designed for half of its entries:
- * 32 blocks of 250. More than 384 are 8 deviations off. */
-TEST(the_encoder_refuses_a_group_that_is_too_long)
-{
-    random_restart(4);
-    static struct counted_array a;
-    const struct counted c = {.bits = 64};
-    struct entries e = draw_entries(8000, UINT64_MAX, MANY);
-    struct counted_memory m;
-    struct err err;
-    counted_array(&a, e.value, e.count, e.n);
-    CHECK(!counted_make(&m, &c, 4000, &a.stream, &err));
-    CHECK_STR(err.text, crowded);
-    free_entries(&e);
 }
 
 TEST(the_encoder_refuses_what_is_no_set)
@@ -412,7 +463,8 @@ TEST_EACH_VARIANT(damaged_sets_are_read_in_bounds, counted_variants)
     for (unsigned counts = 0; counts < COUNTS; counts++)
         for (unsigned kind = 0; kind < 4; kind++) {
             struct counted c = {.bits = kind % 2 == 0 ? 64 : 12};
-            struct entries e = draw_entries(kind < 2 ? 300 : 4000, counted_top(&c), counts);
+            struct entries e =
+                draw_entries(kind < 2 ? 300 : 4000, kind == 2 ? 1 << 13 : counted_top(&c), counts);
             struct counted_memory m = make_set(&c, &e);
             mutate(&m, 60);
             free(m.data);
@@ -469,7 +521,7 @@ TEST_EACH_VARIANT(sets_cut_anywhere_are_read_in_bounds, counted_variants)
 {
     random_restart(12);
     struct counted c = {.bits = 64};
-    struct entries e = draw_entries(300, 1 << 20, FEW);
+    struct entries e = draw_entries(400, 1 << 20, FEW);
     struct counted_memory m = make_set(&c, &e);
     size_t directory = (size_t)counted_directory_len(&m.counted);
     for (size_t len = directory; len < m.len; len += len < directory + 100 ? 1 : 97) {
@@ -526,19 +578,19 @@ static bool refuse(void *ctx, uint64_t page)
     return (*(unsigned *)ctx)-- > 0;
 }
 
-TEST(pages_decide_about_a_key)
+/* The values are below 2^64 >> shift. `most`: pages for a key. */
+static void check_pages(unsigned shift, unsigned most)
 {
-    random_restart(10);
     struct counted c = {.bits = 64};
-    struct entries e = draw_entries(7000, UINT64_MAX, ZIPF);
+    struct entries e = draw_entries(7000, UINT64_MAX >> shift, ZIPF);
     struct counted_memory m = make_set(&c, &e);
     struct counted_set set = open_set(&m), other = set;
     for (unsigned i = 0; i < 200; i++) {
-        uint64_t hash = i % 2 == 0 ? draw() : e.value[draw() % e.n], present = 0, count;
+        uint64_t hash = i % 2 == 0 ? draw() >> shift : e.value[draw() % e.n], present = 0, count;
         struct pages pages = {{0}};
         CHECK(counted_pages(&set, &hash, 1, note, &pages));
         unsigned asked = bits_count(pages.bits, 1024), left = asked - 1;
-        CHECK(asked >= 1 && asked <= 4);
+        CHECK(asked >= 1 && asked <= most);
         CHECK(!counted_pages(&set, &hash, 1, refuse, &left));
         uint8_t *copy = malloc(m.len);
         memset(copy, 0xa5, m.len);
@@ -556,25 +608,35 @@ TEST(pages_decide_about_a_key)
     free_entries(&e);
 }
 
+TEST(pages_decide_about_a_key)
+{
+    random_restart(10);
+    check_pages(0, 4);
+    /* One large block. A binary search of its some 25 pages, after the directory and the table. */
+    check_pages(40, 2 + 1 + 5 + 2);
+}
+
 /* The pages of a batch are those of its keys. */
 TEST(pages_of_a_batch_are_those_of_its_keys)
 {
     enum { N = 300 }; /* more than are searched at once */
     random_restart(14);
-    struct counted c = {.bits = 64};
-    struct entries e = draw_entries(9000, UINT64_MAX, FEW);
-    struct counted_memory m = make_set(&c, &e);
-    struct counted_set set = open_set(&m);
-    struct pages all = {{0}}, each = {{0}};
-    uint64_t hash[N];
-    for (unsigned i = 0; i < N; i++) {
-        hash[i] = draw();
-        CHECK(counted_pages(&set, &hash[i], 1, note, &each));
+    for (unsigned shift = 0; shift <= 40; shift += 20) {
+        struct counted c = {.bits = 64};
+        struct entries e = draw_entries(9000, UINT64_MAX >> shift, FEW);
+        struct counted_memory m = make_set(&c, &e);
+        struct counted_set set = open_set(&m);
+        struct pages all = {{0}}, each = {{0}};
+        uint64_t hash[N];
+        for (unsigned i = 0; i < N; i++) {
+            hash[i] = draw() >> (i % 4 == 0 ? 0 : shift);
+            CHECK(counted_pages(&set, &hash[i], 1, note, &each));
+        }
+        CHECK(counted_pages(&set, hash, N, note, &all));
+        CHECK(memcmp(&all, &each, sizeof all) == 0);
+        free(m.data);
+        free_entries(&e);
     }
-    CHECK(counted_pages(&set, hash, N, note, &all));
-    CHECK(memcmp(&all, &each, sizeof all) == 0);
-    free(m.data);
-    free_entries(&e);
 }
 
 TEST(every_variant_is_there)
@@ -593,12 +655,13 @@ int main(int argc, char **argv)
     RUN(sets_have_these_bytes);
     RUN(sets_hold_what_was_put_in);
     RUN(counts_of_all_kinds_are_kept);
+    RUN(crowded_keys_are_found);
     RUN(long_buckets_are_searched);
+    RUN(groups_with_long_counts_are_large);
     RUN(sizes_are_within_2_3_bits_of_the_logarithm);
     RUN(counts_cost_little);
     RUN(parts_joined_are_the_bytes_of_the_whole);
-    RUN(the_encoder_refuses_a_crowded_block);
-    RUN(the_encoder_refuses_a_group_that_is_too_long);
+    RUN(the_encoder_refuses_a_crowded_group);
     RUN(the_encoder_refuses_what_is_no_set);
     RUN(damaged_sets_are_read_in_bounds);
     RUN(groups_that_overlap_are_refused);

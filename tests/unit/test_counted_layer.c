@@ -173,6 +173,21 @@ TEST(the_number_of_fingerprints_may_be_any)
     free_entries(&e);
 }
 
+/* Chosen keys: all in few groups, and parts in which none ends; or of one fingerprint, split among
+ * parts. */
+TEST(crowded_hashes_are_carried_on)
+{
+    random_restart(3);
+    for (unsigned shift = 8; shift <= 48; shift += 8) {
+        struct entries e = draw_entries(20000, UINT64_MAX >> shift, ALL_ONE);
+        for (size_t i = 0; i < e.n; i++)
+            e.value[i] += 0x123456789abcdef0;
+        check_build(&e, 64, 3, 1000, false);
+        check_build(&e, 24, 2, 1000, false);
+        free_entries(&e);
+    }
+}
+
 TEST(repeats_are_found_where_none_are_presumed)
 {
     random_restart(4);
@@ -378,6 +393,43 @@ TEST(layers_are_combined_as_arrays_are)
         }
 }
 
+/* Values of which some are in large blocks: a crowd of n in a block, and one more for each of some
+ * groups. */
+static struct entries draw_crowds(size_t n, size_t others, enum counts counts)
+{
+    struct entries e = draw_entries(others + n, UINT64_MAX, counts);
+    for (size_t i = 0; i < e.n; i++)
+        if (i < n)
+            e.value[i] = (e.value[i] >> 30) + ((uint64_t)0x765 << 52);
+        else if (i % 4 < 2)
+            e.value[i] = (e.value[i] >> 35) + ((e.value[i] & 7) << 60) + ((uint64_t)1 << 58);
+    qsort(e.value, e.n, 8, compare_entries);
+    size_t all = e.n;
+    e.n = 0;
+    for (size_t i = 0; i < all; i++)
+        if (i == 0 || e.value[i] != e.value[e.n - 1])
+            e.value[e.n++] = e.value[i];
+    for (size_t i = 0; i < e.n; i++)
+        e.count[i] = e.count[i] % ((uint64_t)1 << 40) + 1;
+    return e;
+}
+
+TEST(crowded_layers_are_combined_as_arrays_are)
+{
+    static const unsigned bits[] = {64, 64};
+    random_restart(7);
+    for (enum counts_op op = COUNTS_ADD; op <= COUNTS_EXCEPT; op++) {
+        struct entries e[] = {draw_crowds(30000, 40000, op % 2 == 0 ? ALL_ONE : ZIPF),
+                              draw_crowds(400, 9000, ZIPF)};
+        memcpy(e[1].value, e[0].value, 2000 * 8);
+        qsort(e[1].value, e[1].n, 8, compare_entries);
+        check_combine(op, e, bits, 2, 64, 1 + op % 3);
+        check_combine(op, e, bits, 1, 40, 1 + op % 3);
+        free_entries(&e[0]);
+        free_entries(&e[1]);
+    }
+}
+
 /* ---- Memory. All hashes are in one block. */
 
 struct crowd {
@@ -395,13 +447,13 @@ static void limit_memory(uint64_t more)
     CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}) == 0);
 }
 
-/* Is it done, or refused since a block has too many? */
+/* Is it done, or refused since a group has too many? */
 static void check_crowd(bool ok, bool fits, const struct err *err)
 {
     CHECK(ok == fits);
     CHECK_STR(err->text,
               fits ? ""
-                   : "the hashes of more than 384 keys are too close together: such "
+                   : "the hashes of more than 65536 keys are too close together: such "
                      "keys were chosen to do harm; a filter made with --secret takes them");
 }
 
@@ -415,7 +467,7 @@ static int build_crowd(void *ctx)
     limit_memory(keyset_min_memory(1) + keyset_part_memory(COUNTED_PART, false) + sorting +
                  counted_build_memory());
     bool ok = build(&m, &crowd->entries, 64, 1, COUNTED_PART, false, sorting, &census, &err);
-    check_crowd(ok, crowd->entries.n <= COUNTED_ENTRIES, &err);
+    check_crowd(ok, crowd->entries.n <= COUNTED_CROWD, &err);
     return check_ok ? 0 : 1;
 }
 
@@ -430,7 +482,7 @@ static int combine_crowds(void *ctx)
     limit_memory(counted_build_memory());
     bool ok =
         counted_combine(COUNTS_ADD, crowd->in.layers, crowd->in.data, 2, &target, 1, &seen, &err);
-    check_crowd(ok, crowd->entries.n <= COUNTED_ENTRIES / 2, &err);
+    check_crowd(ok, crowd->entries.n <= COUNTED_CROWD / 2, &err);
     return check_ok ? 0 : 1;
 }
 
@@ -438,15 +490,15 @@ static int combine_crowds(void *ctx)
  * of the third, none. */
 TEST(memory_is_bounded_if_hashes_are_crowded)
 {
-    static const size_t sizes[] = {COUNTED_ENTRIES / 2, COUNTED_ENTRIES, 1000000};
+    static const size_t sizes[] = {COUNTED_CROWD / 2, COUNTED_CROWD, 1000000};
     random_restart(8);
     for (unsigned s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct crowd crowd = {.entries = draw_entries(sizes[s], UINT64_MAX >> 24, ALL_ONE),
                               .in = {.n = 2}};
         CHECK(in_child(build_crowd, &crowd) == 0);
         for (unsigned i = 0; i < 2; i++) {
-            if (crowd.entries.n > COUNTED_ENTRIES)
-                crowd.entries.n = COUNTED_ENTRIES;
+            if (crowd.entries.n > COUNTED_CROWD)
+                crowd.entries.n = COUNTED_CROWD;
             for (size_t j = 0; j < crowd.entries.n; j++)
                 crowd.entries.value[j] = 2 * (crowd.entries.value[j] / 2) + i;
             crowd.in.memory[i] = make_set(&(struct counted){.bits = 64}, &crowd.entries);
@@ -537,8 +589,10 @@ int main(int argc, char **argv)
         RUN(memory_is_bounded_if_hashes_are_crowded);
     RUN(hashes_in_parts_are_the_set_of_all);
     RUN(the_number_of_fingerprints_may_be_any);
+    RUN(crowded_hashes_are_carried_on);
     RUN(repeats_are_found_where_none_are_presumed);
     RUN(layers_are_combined_as_arrays_are);
+    RUN(crowded_layers_are_combined_as_arrays_are);
     RUN(damage_and_counts_that_do_not_fit_are_refused);
     return check_done();
 }

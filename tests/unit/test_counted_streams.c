@@ -141,9 +141,10 @@ TEST(ranges_begin_and_end_anywhere)
 {
     static struct counted_reader r;
     random_restart(2);
-    for (unsigned kind = 0; kind < 2; kind++) {
+    for (unsigned kind = 0; kind < 3; kind++) {
         struct counted c = {.bits = kind == 1 ? 13 : 64};
-        struct entries e = draw_entries(6000, counted_top(&c), kind == 0 ? ZIPF : FEW);
+        struct entries e =
+            draw_entries(6000, kind == 2 ? 1 << 14 : counted_top(&c), kind == 0 ? ZIPF : FEW);
         struct counted_memory m = make_set(&c, &e);
         struct counted_set set = open_set(&m);
         for (unsigned i = 0; i < 200; i++) {

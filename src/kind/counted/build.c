@@ -8,8 +8,8 @@
 #include "kind/counted/layer.h"
 #include "kind/target.h"
 
-/* 3 MiB for a thread's streams and the carried entries of a group. Then the bytes of its part: 64
- * bits for each hash, and as much again while their buffer grows. */
+/* 3 MiB for a thread's streams and the entries of two groups: carried, and being encoded. Then the
+ * bytes of its part: 64 bits for each hash, and as much again while their buffer grows. */
 uint64_t counted_build_memory(void)
 {
     return ((uint64_t)3 << 20) + 2 * 8 * (uint64_t)COUNTED_PART;
@@ -19,7 +19,7 @@ uint64_t counted_build_memory(void)
  * writes the groups that end in it, and carries the entries of its unfinished group over to the
  * next part. A value is the lowest hash with the entry's fingerprint. */
 struct carry {
-    uint64_t *value, *count; /* COUNTED_GROUP_ENTRIES of each; NULL: none were carried yet */
+    uint64_t *value, *count; /* COUNTED_CROWD of each; NULL: none were carried yet */
     size_t n;
 };
 
@@ -99,8 +99,8 @@ static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err
     struct carry *c = &b->carry;
     const unsigned drop = 64 - b->layer.counted.bits;
     if (n > 0 && c->value == NULL) {
-        c->value = malloc(COUNTED_GROUP_ENTRIES * sizeof *c->value);
-        c->count = malloc(COUNTED_GROUP_ENTRIES * sizeof *c->count);
+        c->value = malloc(COUNTED_CROWD * sizeof *c->value);
+        c->count = malloc(COUNTED_CROWD * sizeof *c->count);
         if (c->value == NULL || c->count == NULL)
             return fail(err, "out of memory");
     }
@@ -110,8 +110,8 @@ static bool carry_on(struct build *b, const uint64_t *hash, size_t n, struct err
             c->count[c->n - 1] += count;
             continue;
         }
-        if (c->n == COUNTED_GROUP_ENTRIES)
-            return kind_crowded(COUNTED_ENTRIES, err);
+        if (c->n == COUNTED_CROWD)
+            return kind_crowded(COUNTED_CROWD, err);
         c->value[c->n] = value;
         c->count[c->n++] = count;
     }

@@ -77,44 +77,70 @@ uint64_t counted_load_end(const struct counted_set *set, uint64_t at)
 
 struct counted_block counted_find_block(const struct counted_set *set, uint64_t block)
 {
-    uint64_t line = block / COUNTED_BLOCKS * COUNTED_LINE, begin = 0;
+    uint64_t line = block / COUNTED_BLOCKS * COUNTED_LINE, begin = 0, end;
     unsigned slot = (unsigned)(block % COUNTED_BLOCKS);
-    uint64_t base = counted_load(set, line) + set->directory_len, ends = line + 8;
-    if (slot > 0)
-        begin = counted_load(set, ends + 2 * (slot - 1)) & 0xffff;
-    uint64_t end = counted_load(set, ends + 2 * slot) & 0xffff;
-    return (struct counted_block){.begin = base + begin, .end = base + end};
+    uint64_t base = counted_load(set, line), ends = line + 8;
+    bool large = base & COUNTED_LARGE;
+    base = (base & ~COUNTED_LARGE) + set->directory_len;
+    if (large) {
+        unsigned blocks = counted_group_blocks(&set->counted, block / COUNTED_BLOCKS);
+        begin = slot > 0 ? counted_load(set, base + 8 * (slot - 1)) : 8 * blocks;
+        end = counted_load(set, base + 8 * slot);
+        large = end & COUNTED_LARGE;
+    } else {
+        if (slot > 0)
+            begin = counted_load(set, ends + 2 * (slot - 1)) & 0xffff;
+        end = counted_load(set, ends + 2 * slot) & 0xffff;
+    }
+    return (struct counted_block){.begin = base + (begin & ~COUNTED_LARGE),
+                                  .end = base + (end & ~COUNTED_LARGE),
+                                  .large = large};
 }
 
 /* Validates the line of a group. *begin, *end: where the group begins and ends, counted from the
- * first group. */
+ * first group; for a large group, *end is the end of its table. */
 static bool check_line(const struct counted_set *set, uint64_t group, uint64_t *begin,
                        uint64_t *end)
 {
-    uint64_t line = group * COUNTED_LINE, room = set->len - set->directory_len;
+    uint64_t line = group * COUNTED_LINE, base = counted_load(set, line), room;
     unsigned blocks = counted_group_blocks(&set->counted, group), last = 0;
-    *begin = counted_load(set, line);
+    bool large = base & COUNTED_LARGE;
+    *begin = base & ~COUNTED_LARGE;
+    room = set->len - set->directory_len;
     if (*begin > room)
         return false;
     for (unsigned i = 0; i < blocks; i++) {
         unsigned at = counted_load(set, line + 8 + 2 * i) & 0xffff;
-        if (at < last)
+        if (at < last || (large && at != 0))
             return false;
         last = at;
     }
+    if (large)
+        last = 8 * blocks;
     *end = *begin + last;
     return last <= room - *begin;
 }
 
+/* Where a group ends. `begin` and `end` are from check_line. */
+static uint64_t group_end(const struct counted_set *set, uint64_t group, uint64_t begin,
+                          uint64_t end)
+{
+    if (!(counted_load(set, group * COUNTED_LINE) & COUNTED_LARGE))
+        return end;
+    return begin + (counted_load(set, set->directory_len + end - 8) & ~COUNTED_LARGE);
+}
+
 bool counted_check_directory(const struct counted_set *set, struct err *err)
 {
-    uint64_t groups = counted_groups(&set->counted), end = 0;
+    uint64_t groups = counted_groups(&set->counted), expected = 0, begin, end;
     for (uint64_t group = 0; group < groups; group++) {
-        uint64_t begin, expected = end;
         if (!check_line(set, group, &begin, &end) || begin != expected)
             return fail(err, "line %llu of its directory is not valid", (unsigned long long)group);
+        expected = group_end(set, group, begin, end);
+        if (expected < end || expected > set->len - set->directory_len)
+            return fail(err, "the table of group %llu is not valid", (unsigned long long)group);
     }
-    return end == set->len - set->directory_len ||
+    return expected == set->len - set->directory_len ||
            fail(err, "its groups do not end where its data does");
 }
 

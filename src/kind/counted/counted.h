@@ -22,9 +22,15 @@
  * without gaps. The directory has a line for each group: 64 bytes, fewer for a last group with
  * fewer blocks.
  *
- *     line    u64 offset of the group in the groups
+ *     line    u64 offset of the group in the groups; bit 63: the group is large
  *             u16 for each block: where it ends in the group
  *     group   its blocks, without gaps; a block without entries has no bytes
+ *
+ * A group is large if it is longer than 65535 bytes or one of its blocks is large. The u16 are then
+ * zero, and the group begins with a table:
+ *
+ *     table   u64 for each block: where it ends in the group (the table counts as part of the
+ *             group); bit 63: the block is large
  *
  * In a block, bit i is bit i mod 8 of byte i div 8. A block with b buckets (128, or fewer in the
  * last block) and n entries, n <= 384, has
@@ -59,10 +65,16 @@
  * each, plus 8 bits for every block that has any. Geometric and Zipf distributions cost within 0.3
  * bits a key of their entropy.
  *
- * Writers refuse more entries in a block, and a group that is longer than its u16 can say. Random
- * hashes give a block 73 to 146 entries on average, with a standard deviation of at most 12. They
- * give a group at most 4096, with a standard deviation of 64. Since the sum of all counts is below
- * 2^64, these take at most 14 bytes each.
+ * A large block has more than 384 entries. Random hashes make none: they give a block 73 to 146
+ * entries on average, with a standard deviation of at most 12. A large block has
+ *
+ *     u8        bytes of a count: 0 to 8
+ *     entries   v - first in ceil(min(64, low + 7) / 8) bytes, where first is the smallest
+ *               fingerprint of the block's buckets; count - 1 in as many bytes as the largest needs
+ *
+ * A lookup there is a binary search: adversarial keys, too, are found in logarithmic time. Writers
+ * hold a group in memory, and refuse one with more than 65536 entries. Random hashes give a group
+ * at most 4096 on average, with a standard deviation of 64.
  *
  * Size: let x = buckets / entries, 7/8 < x <= 7/4. An entry takes 1 + low bits. A bucket takes 1
  * bit, and 8 * 64 / (28 * 128) = 0.143 bits of the directory. The sum is log2(1/p) + 1 + 1.143 x -
@@ -87,9 +99,9 @@ enum {
     COUNTED_BUCKETS = 1 << COUNTED_BUCKET_BITS, /* in a block */
     COUNTED_BLOCKS = 28,                        /* in a group */
     COUNTED_LINE = 64,                          /* bytes of a line of the directory */
-    COUNTED_ENTRIES = 384,                      /* of a block, at most */
-    COUNTED_GROUP_ENTRIES = COUNTED_BLOCKS * COUNTED_ENTRIES,
-    COUNTED_GROUP_BYTES = 65535, /* of a group, at most */
+    COUNTED_ENTRIES = 384,                      /* of a block that is not large, at most */
+    COUNTED_GROUP_BYTES = 65535,                /* of a group that is not large, at most */
+    COUNTED_CROWD = 1 << 16, /* entries of a group, at most, when it is written */
 };
 
 /* Largest number of entries of a layer; largest data length, chosen so that bit numbers fit 64

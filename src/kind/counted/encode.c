@@ -18,12 +18,14 @@ struct encoder {
     uint64_t previous;
     /* The block whose entries are being collected. */
     uint64_t block, block_last; /* its number, its largest fingerprint */
+    uint64_t *value, *count;    /* room for those of a group */
     size_t n;                   /* its entries */
-    uint64_t value[COUNTED_ENTRIES], count[COUNTED_ENTRIES];
+    uint64_t any_counts;        /* each count less 1, all ORed */
     /* The group that is being encoded. */
-    size_t begin;                /* where it begins in part->groups */
-    size_t ends[COUNTED_BLOCKS]; /* of its blocks, in the group */
-    unsigned slot;               /* blocks of the group that are encoded */
+    size_t begin;                  /* where it begins in part->groups */
+    size_t entries;                /* that it has so far */
+    uint64_t ends[COUNTED_BLOCKS]; /* as in a large group's table, not counting the table's bytes */
+    unsigned slot;                 /* blocks of the group that are encoded */
 };
 
 uint64_t counted_group_first(const struct counted *c, uint64_t group)
@@ -64,19 +66,63 @@ static uint8_t *make_out_room(struct encoder *e, size_t len, struct err *err)
     return part->groups + part->groups_len;
 }
 
+static bool is_large_group(const struct encoder *e)
+{
+    bool large = e->part->groups_len - e->begin > COUNTED_GROUP_BYTES;
+    for (unsigned i = 0; i < e->slot; i++)
+        large |= (e->ends[i] & COUNTED_LARGE) != 0;
+    return large;
+}
+
+/* Inserts the table of a group in front of its blocks. */
+static bool put_table(struct encoder *e, struct err *err)
+{
+    size_t table = 8 * (size_t)e->slot;
+    if (make_out_room(e, table, err) == NULL)
+        return false;
+    uint8_t *group = e->part->groups + e->begin;
+    memmove(group + table, group, e->part->groups_len - e->begin);
+    for (unsigned i = 0; i < e->slot; i++)
+        put_le64(group + 8 * i, e->ends[i] + table);
+    e->part->groups_len += table;
+    return true;
+}
+
 static bool finish_group(struct encoder *e, struct err *err)
 {
+    bool large = is_large_group(e);
     uint8_t *line = e->part->lines + e->part->lines_len;
-    if (e->part->groups_len - e->begin > COUNTED_GROUP_BYTES)
-        return kind_crowded(COUNTED_ENTRIES, err);
-    put_le64(line, e->begin);
+    put_le64(line, large ? e->begin | COUNTED_LARGE : e->begin);
     for (unsigned i = 0; i < e->slot; i++) {
-        line[8 + 2 * i] = (uint8_t)e->ends[i];
-        line[8 + 2 * i + 1] = (uint8_t)(e->ends[i] >> 8);
+        unsigned end = large ? 0 : (unsigned)e->ends[i];
+        line[8 + 2 * i] = (uint8_t)end;
+        line[8 + 2 * i + 1] = (uint8_t)(end >> 8);
     }
     e->part->lines_len += 8 + 2 * (size_t)e->slot;
+    if (large && !put_table(e, err))
+        return false;
     e->slot = 0;
+    e->entries = 0;
     e->begin = e->part->groups_len;
+    return true;
+}
+
+static bool put_large_block(struct encoder *e, struct err *err)
+{
+    unsigned wide = counted_wide(&e->counted), bytes = 0;
+    uint64_t first = counted_block_first(&e->counted, e->block);
+    for (uint64_t most = e->any_counts; most > 0; most >>= 8)
+        bytes++;
+    size_t len = 1 + e->n * (wide + bytes);
+    uint8_t *to = make_out_room(e, len + SLACK, err);
+    if (to == NULL)
+        return false;
+    *to++ = (uint8_t)bytes;
+    for (size_t i = 0; i < e->n; i++, to += wide + bytes) {
+        put_le64(to, e->value[i] - first);
+        put_le64(to + wide, e->count[i] - 1);
+    }
+    e->part->groups_len += len;
     return true;
 }
 
@@ -121,10 +167,13 @@ static bool put_block(struct encoder *e, struct err *err)
 /* Encodes the collected block. */
 static bool finish_block(struct encoder *e, struct err *err)
 {
-    if (e->n > 0 && !put_block(e, err))
+    bool large = e->n > COUNTED_ENTRIES;
+    bool ok = large ? put_large_block(e, err) : e->n == 0 || put_block(e, err);
+    if (!ok)
         return false;
-    e->ends[e->slot++] = e->part->groups_len - e->begin;
+    e->ends[e->slot++] = (e->part->groups_len - e->begin) | (large ? COUNTED_LARGE : 0);
     e->n = 0;
+    e->any_counts = 0;
     return e->slot < counted_group_blocks(&e->counted, e->block++ / COUNTED_BLOCKS) ||
            finish_group(e, err);
 }
@@ -153,10 +202,11 @@ static bool encode_run(struct encoder *e, const struct counted_run *run, struct 
                 return false;
             start_block(e, block);
         }
-        if (e->n == COUNTED_ENTRIES)
-            return kind_crowded(COUNTED_ENTRIES, err);
+        if (e->entries++ == COUNTED_CROWD)
+            return kind_crowded(COUNTED_CROWD, err);
         e->value[e->n] = v;
         e->count[e->n++] = times;
+        e->any_counts |= times - 1;
         e->previous = v;
         part->entries++;
         part->total += times;
@@ -182,10 +232,17 @@ bool counted_encode(const struct counted *design, uint64_t first, uint64_t end,
     struct encoder e = {.counted = *design,
                         .part = part,
                         .first = counted_group_first(design, first),
-                        .last = counted_group_first(design, end) - 1};
+                        .last = counted_group_first(design, end) - 1,
+                        .value = malloc(COUNTED_CROWD * sizeof(uint64_t)),
+                        .count = malloc(COUNTED_CROWD * sizeof(uint64_t))};
     *part = (struct counted_part){.lines = malloc((size_t)(end - first) * COUNTED_LINE)};
     start_block(&e, first * COUNTED_BLOCKS);
-    return part->lines != NULL ? encode_all(&e, end, from, err) : fail(err, "out of memory");
+    bool ok = e.value != NULL && e.count != NULL && part->lines != NULL
+                  ? encode_all(&e, end, from, err)
+                  : fail(err, "out of memory");
+    free(e.value);
+    free(e.count);
+    return ok;
 }
 
 void counted_part_free(struct counted_part *part)

@@ -83,7 +83,7 @@ static uint64_t group_begin(const struct counted_set *set, uint64_t group)
 {
     if (group == counted_groups(&set->counted))
         return set->len - set->directory_len;
-    return get_le64(set->data + group * COUNTED_LINE);
+    return get_le64(set->data + group * COUNTED_LINE) & ~COUNTED_LARGE;
 }
 
 bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,

@@ -11,6 +11,8 @@
 
 #define COUNTED_INLINE static inline __attribute__((always_inline))
 
+#define COUNTED_LARGE ((uint64_t)1 << 63)
+
 static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t hash)
 {
     return hash >> (64 - c->bits);
@@ -57,6 +59,7 @@ COUNTED_INLINE unsigned counted_find(const struct counted_set *set, uint64_t bit
 /* Where a block is in the data. */
 struct counted_block {
     uint64_t begin, end; /* not validated: may be out of order or outside the data */
+    bool large;
 };
 
 struct counted_block counted_find_block(const struct counted_set *set, uint64_t block);
@@ -78,6 +81,13 @@ static inline unsigned counted_block_buckets(const struct counted *c, uint64_t b
 static inline uint64_t counted_block_first(const struct counted *c, uint64_t block)
 {
     return block << COUNTED_BUCKET_BITS << c->low;
+}
+
+/* Bytes of a fingerprint in a large block. */
+static inline unsigned counted_wide(const struct counted *c)
+{
+    unsigned bits = c->low + COUNTED_BUCKET_BITS;
+    return (bits < 64 ? bits + 7 : 71) / 8;
 }
 
 /* Bytes of a block of n entries whose counts are all 1. */
@@ -115,13 +125,13 @@ uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t
 
 /* ---- Queries (query.c). */
 
-/* No block is longer: bucket bits, counts and remainders. */
+/* No block that is not large is longer: bucket bits, counts and remainders. */
 #define COUNTED_LONGEST ((uint64_t)COUNTED_ENTRIES * 32 + 64)
 
 enum { COUNTED_BATCH = 256 };
 
-/* Is the fingerprint in the set? For those that the variants leave out: near the end of the data.
- */
+/* Is the fingerprint in the set? For those that the variants leave out: in large blocks, and near
+ * the end of the data. */
 bool counted_has(const struct counted_set *set, uint64_t v);
 
 struct counted_variant {

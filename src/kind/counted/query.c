@@ -90,7 +90,7 @@ static unsigned entries_before(const struct counted_set *set, uint64_t begin, un
     return COUNTED_ENTRIES + 1;
 }
 
-/* The count of entry i of a block. */
+/* The count of entry i of a block that is not large. */
 static uint64_t count_of(const struct counted_set *set, const struct counted_block *where,
                          unsigned buckets, unsigned i)
 {
@@ -103,32 +103,68 @@ static uint64_t count_of(const struct counted_set *set, const struct counted_blo
     return counted_get_count(set, bit, end, n, i);
 }
 
-/* The count of v. 0: it is not in the set, its block is not valid, or a page was refused. Without
- * `counts`, 1 may stand for any count, and the same pages are announced: those of the whole block.
- */
+/* The count of v, which is in a block that is not large. 0: it is not in the set, the block is not
+ * valid, or a page was refused. */
+static uint64_t look_up_small(const struct counted_set *set, const struct counted_block *where,
+                              uint64_t v, bool counts, struct needs *needs)
+{
+    const struct counted *c = &set->counted;
+    if (where->begin >= where->end || where->end > set->len ||
+        where->end - where->begin > COUNTED_LONGEST ||
+        !need(needs, set, where->begin, where->end - where->begin))
+        return 0;
+    unsigned buckets = counted_block_buckets(c, v >> c->low >> COUNTED_BUCKET_BITS);
+    unsigned bucket = v >> c->low & (COUNTED_BUCKETS - 1);
+    unsigned first = bucket > 0 ? entries_before(set, where->begin, bucket - 1) : 0;
+    unsigned last = entries_before(set, where->begin, bucket);
+    if (first >= last || last > COUNTED_ENTRIES)
+        return 0;
+    uint64_t wanted = v & counted_mask(c->low), bit = 8 * where->end - (uint64_t)last * c->low;
+    unsigned at = counted_find(set, bit, last - first, c->low, wanted);
+    if (counted_bits(set, bit + (uint64_t)at * c->low, c->low) != wanted)
+        return 0;
+    return counts ? count_of(set, where, buckets, last - 1 - at) : 1;
+}
+
+/* The same for a large block. A binary search for the last entry that is not above v. */
+static uint64_t look_up_large(const struct counted_set *set, const struct counted_block *where,
+                              uint64_t v, struct needs *needs)
+{
+    const struct counted *c = &set->counted;
+    if (where->begin >= where->end || where->end > set->len || !need(needs, set, where->begin, 1))
+        return 0;
+    unsigned wide = counted_wide(c), bytes = set->data[where->begin], size = wide + bytes;
+    uint64_t at = where->begin + 1, n = (where->end - at) / size, mask = counted_mask(8 * wide);
+    uint64_t wanted = v - counted_block_first(c, v >> c->low >> COUNTED_BUCKET_BITS);
+    for (; n > 1; n -= n / 2) {
+        uint64_t next = at + n / 2 * size;
+        if (!need(needs, set, next, wide))
+            return 0;
+        at = (counted_load(set, next) & mask) <= wanted ? next : at;
+    }
+    if (bytes > 8 || n == 0 || !need(needs, set, at, size) ||
+        (counted_load(set, at) & mask) != wanted)
+        return 0;
+    uint64_t less = counted_bits(set, 8 * (at + wide), 8 * bytes);
+    return less < UINT64_MAX ? less + 1 : 0;
+}
+
+/* The count of v, 0 if it is not in the set. Without `counts`, 1 may stand for any count, and the
+ * same pages are announced: those of the whole block if it is not large. */
 static uint64_t find_count(const struct counted_set *set, uint64_t v, bool counts,
                            struct needs *needs)
 {
     const struct counted *c = &set->counted;
-    uint64_t block = v >> c->low >> COUNTED_BUCKET_BITS;
-    if (!need(needs, set, block / COUNTED_BLOCKS * COUNTED_LINE, COUNTED_LINE))
+    uint64_t block = v >> c->low >> COUNTED_BUCKET_BITS, group = block / COUNTED_BLOCKS;
+    if (!need(needs, set, group * COUNTED_LINE, COUNTED_LINE))
         return 0;
-    const struct counted_block where = counted_find_block(set, block);
-    if (where.begin >= where.end || where.end > set->len ||
-        where.end - where.begin > COUNTED_LONGEST ||
-        !need(needs, set, where.begin, where.end - where.begin))
+    uint64_t base = counted_load(set, group * COUNTED_LINE);
+    if (base & COUNTED_LARGE && !need(needs, set, (base & ~COUNTED_LARGE) + set->directory_len,
+                                      8 * counted_group_blocks(c, group)))
         return 0;
-    unsigned buckets = counted_block_buckets(c, block);
-    unsigned bucket = v >> c->low & (COUNTED_BUCKETS - 1);
-    unsigned first = bucket > 0 ? entries_before(set, where.begin, bucket - 1) : 0;
-    unsigned last = entries_before(set, where.begin, bucket);
-    if (first >= last || last > COUNTED_ENTRIES)
-        return 0;
-    uint64_t wanted = v & counted_mask(c->low), bit = 8 * where.end - (uint64_t)last * c->low;
-    unsigned at = counted_find(set, bit, last - first, c->low, wanted);
-    if (counted_bits(set, bit + (uint64_t)at * c->low, c->low) != wanted)
-        return 0;
-    return counts ? count_of(set, &where, buckets, last - 1 - at) : 1;
+    struct counted_block where = counted_find_block(set, block);
+    return where.large ? look_up_large(set, &where, v, needs)
+                       : look_up_small(set, &where, v, counts, needs);
 }
 
 bool counted_has(const struct counted_set *set, uint64_t v)

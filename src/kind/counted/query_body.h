@@ -8,8 +8,8 @@
  *
  * A key takes up to three dependent reads: the directory, which is small and mostly cached; the
  * bits of its bucket; and the remainders of the bucket, if it has entries. All keys of a batch do
- * one step before the next, and each step prefetches what the next one reads. Keys near the end of
- * the data are left to counted_has.
+ * one step before the next, and each step prefetches what the next one reads. Keys in large blocks
+ * are left to counted_has.
  */
 
 #define LONGEST ((COUNTED_BUCKETS + COUNTED_ENTRIES) / 8) /* bytes of the bits */
@@ -39,13 +39,15 @@ TARGET static void QUERY(const struct counted_set *set, const uint64_t *hash, si
         uint32_t ends = get_le32(line + 6 + 2 * slot);
         uint64_t low = slot > 0 ? ends & 0xffff : 0, high = ends >> 16;
         struct counted_block where = {base + low + set->directory_len,
-                                      base + high + set->directory_len};
+                                      base + high + set->directory_len, false};
+        if (__builtin_expect(base >= COUNTED_LARGE, 0))
+            where = counted_find_block(set, v[i] >> c.low >> COUNTED_BUCKET_BITS);
         begin[left] = where.begin;
         end[left] = where.end;
         key[left] = (uint16_t)i;
         /* The bucket bits up to this offset are read without bounds checks. Reads of remainders are
          * checked. */
-        if (where.begin >= set->len || where.begin + LONGEST + 8 > set->len ||
+        if (where.large || where.begin >= set->len || where.begin + LONGEST + 8 > set->len ||
             where.end - where.begin > COUNTED_LONGEST) {
             present[i / 64] |= (uint64_t)counted_has(set, v[i]) << i % 64;
             continue;

@@ -24,8 +24,8 @@ COUNTED_INLINE bool take(struct counted_reader *r, size_t *n, uint64_t v, uint64
     return good;
 }
 
-/* Reads the fingerprints of a block. Returns their number, more than COUNTED_ENTRIES if the block
- * is not valid. */
+/* Reads the fingerprints of a block that is not large. Returns their number, more than
+ * COUNTED_ENTRIES if the block is not valid. */
 static size_t read_block(const struct counted_set *set, uint64_t block, uint64_t begin,
                          uint64_t end, uint64_t *value)
 {
@@ -65,7 +65,7 @@ static size_t read_block(const struct counted_set *set, uint64_t block, uint64_t
     return n;
 }
 
-/* Appends the entries of a block to the run. */
+/* Appends the entries of a block that is not large to the run. */
 static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begin, uint64_t end,
                          size_t *filled)
 {
@@ -107,15 +107,73 @@ static bool read_entries(struct counted_reader *r, uint64_t block, uint64_t begi
     return good && r->previous <= counted_top(c);
 }
 
-/* Validates where the group of the next block begins. Groups must follow one another without gaps.
- * So no byte is read for two blocks, and the time is proportional to the data. */
+static bool read_large(struct counted_reader *r, size_t *filled)
+{
+    const struct counted_set *set = r->set;
+    const struct counted *c = &set->counted;
+    uint64_t block = r->block - 1, first = counted_block_first(c, block);
+    uint64_t width = (uint64_t)counted_block_buckets(c, block) - 1;
+    uint64_t most = width << c->low | counted_mask(c->low);
+    unsigned wide = counted_wide(c), size = wide + r->large_counts;
+    bool good = true;
+    while (r->large_at < r->large_end && *filled < COUNTED_RUN && good) {
+        uint64_t v = counted_load(set, r->large_at) & counted_mask(8 * wide);
+        uint64_t less = counted_load(set, r->large_at + wide) & counted_mask(8 * r->large_counts);
+        good = v <= most && v <= counted_top(c) - first && less < UINT64_MAX &&
+               take(r, filled, first + v, less + 1);
+        r->large_at = first + v < r->last ? r->large_at + size : r->large_end;
+    }
+    return good;
+}
+
+/* Skips the entries of a large block that are before the range, by binary search: the block may
+ * span many ranges. */
+static void skip_large(struct counted_reader *r, unsigned size)
+{
+    const struct counted_set *set = r->set;
+    uint64_t first = counted_block_first(&set->counted, r->block - 1);
+    uint64_t n = (r->large_end - r->large_at) / size;
+    unsigned wide = counted_wide(&set->counted);
+    while (r->first > first && n > 0) {
+        uint64_t half = n / 2, at = r->large_at + half * size;
+        if ((counted_load(set, at) & counted_mask(8 * wide)) < r->first - first) {
+            r->large_at = at + size;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+}
+
+/* Starts to read the large block in bytes [begin, end). */
+static bool begin_large_block(struct counted_reader *r, uint64_t begin, uint64_t end)
+{
+    r->large_counts = r->set->data[begin];
+    unsigned size = counted_wide(&r->set->counted) + r->large_counts;
+    r->large_at = begin + 1;
+    r->large_end = end;
+    if (r->large_counts > 8 || (end - r->large_at) % size != 0 ||
+        (end - r->large_at) / size <= COUNTED_ENTRIES)
+        return false;
+    skip_large(r, size);
+    return true;
+}
+
+/* Finds where the group of the next block begins. Groups must follow one another without gaps. So
+ * no byte is read for two blocks, and the time is proportional to the data. */
 static bool enter_group(struct counted_reader *r)
 {
     const struct counted_set *set = r->set;
     uint64_t group = r->block / COUNTED_BLOCKS, base = counted_load(set, group * COUNTED_LINE);
-    uint64_t begin = base + set->directory_len;
-    uint64_t expected = group == 0 ? set->directory_len : r->block_end;
-    return base <= set->len - set->directory_len && (expected == 0 || begin == expected);
+    uint64_t begin = (base & ~COUNTED_LARGE) + set->directory_len;
+    unsigned blocks = counted_group_blocks(&set->counted, group);
+    uint64_t expected = group == 0 ? set->directory_len : r->group_end;
+    if (begin > set->len || (expected != 0 && begin != expected))
+        return false;
+    if (base & COUNTED_LARGE)
+        begin += 8 * blocks;
+    r->block_end = begin;
+    return begin <= set->len;
 }
 
 /* Reads the next block. */
@@ -123,16 +181,20 @@ static bool read_next(struct counted_reader *r, size_t *filled)
 {
     const struct counted_set *set = r->set;
     uint64_t block = r->block;
-    if ((r->block_end == 0 || block % COUNTED_BLOCKS == 0) && !enter_group(r))
+    if ((r->group_end == 0 || block % COUNTED_BLOCKS == 0) && !enter_group(r))
         return false;
     struct counted_block where = counted_find_block(set, block);
     /* A range may begin in the middle of a group. */
-    if ((r->block_end != 0 && where.begin != r->block_end) || where.end < where.begin ||
-        where.end > set->len)
+    if (r->group_end == 0)
+        r->block_end = where.begin;
+    if (where.begin != r->block_end || where.end < where.begin || where.end > set->len)
         return false;
-    r->block_end = where.end;
+    r->block_end = r->group_end = where.end;
     r->block++;
-    return where.begin == where.end || read_entries(r, block, where.begin, where.end, filled);
+    if (where.begin == where.end)
+        return !where.large;
+    return where.large ? begin_large_block(r, where.begin, where.end)
+                       : read_entries(r, block, where.begin, where.end, filled);
 }
 
 static bool next(struct counted_stream *stream, struct counted_run *run, struct err *err)
@@ -140,10 +202,16 @@ static bool next(struct counted_stream *stream, struct counted_run *run, struct 
     struct counted_reader *r = (struct counted_reader *)stream;
     size_t filled = 0;
     bool good = true;
-    while (good && filled + COUNTED_ENTRIES <= COUNTED_RUN && r->block <= r->last_block)
-        good = read_next(r, &filled);
+    while (good && filled + COUNTED_ENTRIES <= COUNTED_RUN) {
+        if (r->large_at < r->large_end)
+            good = read_large(r, &filled);
+        else if (r->block <= r->last_block)
+            good = read_next(r, &filled);
+        else
+            break;
+    }
     if (!good)
-        r->last_block = 0;
+        r->last_block = r->large_end = 0;
     *run = (struct counted_run){.value = r->value, .count = r->count, .n = good ? filled : 0};
     return good || not_valid(err);
 }
@@ -160,7 +228,9 @@ void counted_read_range(struct counted_reader *r, const struct counted_set *set,
     r->last = last < top ? last : top;
     r->block = shift < 64 ? first >> shift : 0;
     r->last_block = shift < 64 ? r->last >> shift : 0;
-    r->block_end = r->previous = r->entries = r->total = 0;
+    r->group_end = r->block_end = r->large_at = r->large_end = 0;
+    r->large_counts = 0;
+    r->previous = r->entries = r->total = 0;
     r->any = false;
     if (first > r->last) {
         r->block = 1;

@@ -44,10 +44,13 @@ struct counted_reader {
     const struct counted_set *set;
     uint64_t first, last;
     uint64_t block, last_block;
-    uint64_t block_end;      /* offset in the data where the last block ended; 0: none was read */
-    uint64_t previous;       /* largest fingerprint so far */
-    bool any;                /* `previous` is set */
-    uint64_t entries, total; /* entries read, and the sum of their counts */
+    uint64_t group_end; /* offset in the data where the last block ended; 0: none was read */
+    uint64_t block_end; /* offset in the data where the next block must begin */
+    uint64_t large_at, large_end; /* unread entries of a large block; at = end: none */
+    unsigned large_counts;        /* bytes of a count in it */
+    uint64_t previous;            /* largest fingerprint so far */
+    bool any;                     /* `previous` is set */
+    uint64_t entries, total;      /* entries read, and the sum of their counts */
     uint64_t value[COUNTED_RUN], count[COUNTED_RUN];
 };
 
@@ -110,8 +113,8 @@ struct counted_part {
 
 /* Encodes groups [first, end). `design` gives bits and low; its entries and total are ignored.
  * Fails if a value is not above the previous one or not in the groups, if a count is 0, if the sum
- * of all counts does not fit 64 bits, if a block has more than COUNTED_ENTRIES entries, or a group
- * more than COUNTED_GROUP_BYTES bytes. In any case counted_part_free(part) afterwards. */
+ * of all counts does not fit 64 bits, or if a group has more than COUNTED_CROWD entries. In any
+ * case counted_part_free(part) afterwards. */
 bool counted_encode(const struct counted *design, uint64_t first, uint64_t end,
                     struct counted_stream *from, struct counted_part *part, struct err *err);
 
