@@ -39,13 +39,17 @@ layers() { seen stats --all "$1" | grep -c '^layer '; }
         seen create --like g.seen h.seen --empty
 }
 
-@test "one page, full of any keys, keeps the promise" {
+@test "few pages, full of any keys, keep the promise" {
     for i in {1..12}; do
-        seen create --force -p 1e-9 f <(seq "${i}000" "${i}621")
-        seen create --force --empty -n 622 -p 1e-9 g
-        seen add g <(seq "${i}000" "${i}621")
+        seen create --force -p 1e-9 f <(seq "${i}000" "${i}518")
+        seen create --force --empty -n 519 -p 1e-9 g
+        seen add g <(seq "${i}000" "${i}518")
         seen stats --json f g | jq -se 'length == 2 and all(.fpr_current <= 1e-9)'
     done
+    # Keys of which many fall to one line.
+    seq -f 'b303.%g' 3644 | seen create -p 1e-9 six
+    seq -f 'a196.%g' 1197 | seen create -p 1e-9 two
+    seen stats --json six two | jq -se 'length == 2 and all(.fpr_current <= 1e-9)'
 }
 
 @test "four writers and a reader while it grows" {
