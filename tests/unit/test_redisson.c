@@ -45,7 +45,8 @@ static void check_size(const char *row)
     unsigned k;
     int got = sscanf(row, "%" SCNu64 " %lf %" SCNu64 " %u", &n, &p, &m, &k);
     if (got == 2) {
-        CHECK(strstr(row, "refused") != NULL && is_refused("redisson", n, p, "Redisson cannot make a filter "));
+        CHECK(strstr(row, "refused") != NULL &&
+              is_refused("redisson", n, p, "Redisson cannot make a filter "));
         return;
     }
     CHECK(got == 4 && design("redisson", n, p, &f));
