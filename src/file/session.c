@@ -552,7 +552,8 @@ bool session_sync(struct session *s, struct err *err)
     return sync_has_failed(s->filter) ? not_synced(s, err) : sync_file(s, err);
 }
 
-/* Are the keys in the file that has the name? If none has, they are in the one that had it. */
+/* Are the keys in the file that has the name? If none has, they are in the one that had it.
+ * *succeeded: another file has it, and was made from all keys of this one. */
 static bool check_name(const struct session *s, bool *succeeded, struct err *err)
 {
     bool named;
@@ -564,7 +565,6 @@ static bool check_name(const struct session *s, bool *succeeded, struct err *err
     return named || *succeeded;
 }
 
-/* Has the file no name any more? */
 static bool is_nameless(const struct filter *f)
 {
     struct stat st;

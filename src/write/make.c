@@ -182,7 +182,7 @@ static bool fail_intersection(struct err *err)
                      "can be intersected; make them with --like one of them");
 }
 
-/* A layer can be united with none of the result, which has as many as a file can hold. */
+/* A file can hold no more layers, and this one can be united with none of them. */
 static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
 {
     bool joins = !kind_unites(layer->kind), full = m->source[m->n_sources].meets == MEETS_NONE;
