@@ -7,7 +7,7 @@
 #include "cmd/cmd.h"
 #include "cmd/warn.h"
 #include "cmd/report.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "write/compare.h"
 
 struct compare {

@@ -11,7 +11,7 @@
 #include "cmd/opt.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "kind/overlap.h"
 #include "write/combine.h"
 #include "file/header.h"

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/say.h"
 #include "base/visible.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 
 /* ---- Adding rows. */
 

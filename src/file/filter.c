@@ -23,7 +23,7 @@
 #include "base/sig.h"
 #include "keys/content.h"
 #include "keys/xxh3.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "file/lock.h"
 
 /* Chooses between the two slots. An intact slot counts even if its contents are refused: the other

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "keys/batch.h"
 #include "kind/kind.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "kind/target.h"
 #include "file/format.h"
 #include "file/newfile.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "file/chain.h"
 
 void layers_take(struct layers_keys *to, unsigned lanes, struct hashes keys, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Converts filters of other programs (kind/layout.h) to filter files and back.
+ * Converts filters of other programs (kind/foreign.h) to filter files and back.
  *
  *     struct layout_filter filter;
  *     layout->read(&spec, &in, &filter, bits, &err);

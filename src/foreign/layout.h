@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The names of layouts (kind/layout.h), and what all of them need: the parts of a spec, and the
- * order of bits in foreign bytes.
+ * The names of layouts (kind/foreign.h), and what all of them need: the parts of a spec.
  */
 #ifndef FOREIGN_LAYOUT_H
 #define FOREIGN_LAYOUT_H
 
-#include "kind/layout.h"
+#include "kind/foreign.h"
 
 /* Parses a spec. Unknown names, parameters and choices fail with a list of the known ones. */
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err);
@@ -32,15 +31,6 @@ void layout_show_number(char *spec, size_t room, const struct layout_param *para
 
 /* Layout number i, from 0; NULL after the last. */
 const struct kind *layout_number_of(unsigned i);
-
-/* Converts foreign bits, from byte `at` on, to `len` bytes of a layer's bits. `at` and `len` are
- * multiples of 8. */
-void layout_take(const struct layout_bits *bits, uint64_t at, uint8_t *out, size_t len);
-
-/* Writes the first `len` bytes of a layer's bits to a file of the sink, in the bit order `order`.
- */
-bool layout_put(const struct layout_sink *sink, unsigned file, const uint8_t *bits, uint64_t len,
-                enum layout_order order, struct err *err);
 
 /* The length of `len` bytes without the zero bytes at their end. */
 uint64_t layout_trimmed(const uint8_t *bytes, uint64_t len);

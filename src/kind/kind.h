@@ -8,7 +8,7 @@
  * What only some can do is in small tables, for most of which there are questions:
  *
  *     layout      of another program           kind_is_foreign()
- *     sizing      a layer for n keys           all but foreign ones, which have a design (layout.h)
+ *     sizing      a layer for n keys           all but foreign ones (foreign.h has `design`)
  *     add         keys in place                kind_takes_keys()
  *     building    from all keys                kind_builds(); the others take keys one by one
  *     table       or-ing and counting bits
@@ -229,7 +229,7 @@ struct kind {
     uint32_t id; /* as stored in the file */
     const char *name;
     unsigned lanes;              /* of a hash that the kind uses; the hash function may have more */
-    const struct layout *layout; /* of another program (layout.h); NULL: one of seen's own */
+    const struct layout *layout; /* of another program (foreign.h); NULL: one of seen's own */
     const struct table *table;   /* of bits (table.h); NULL: none */
     struct variants *variants;   /* variants of its inner loops, for `seen --version`; NULL: none */
 

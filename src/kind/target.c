@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/parallel.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 
 /* Checksums per write, and pages that a thread reads back at a time. */
 enum { SUMS_AT_ONCE = 1024, PIECE = 256 };

@@ -24,7 +24,7 @@
 
 #include "base/err.h"
 #include "keys/hash.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "file/format.h"
 #include "file/layers.h"
 #include "write/writer.h"

@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "base/output.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "kind/table.h"
 #include "file/chain.h"
 #include "write/combine.h"

@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "file/chain.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "write/advance.h"
 
 static const struct header *header_of(const struct writer *w)

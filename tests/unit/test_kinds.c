@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "kind/layout.h"
+#include "kind/foreign.h"
 #include "kind/table.h"
 
 TEST(ids_and_names_are_unique)

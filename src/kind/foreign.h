@@ -16,8 +16,8 @@
  * To add a layout: write a file in src/foreign (classic.h: k positions in an array of bits) with a
  * struct layout and a struct kind, and add the kind to foreign/list.c.
  */
-#ifndef KIND_LAYOUT_H
-#define KIND_LAYOUT_H
+#ifndef KIND_FOREIGN_H
+#define KIND_FOREIGN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -200,6 +200,15 @@ struct layout {
     /* The number of positions that can occur, of m. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);
 };
+
+/* Converts foreign bits, from byte `at` on, to `len` bytes of a layer's bits. `at` and `len` are
+ * multiples of 8. */
+void layout_take(const struct layout_bits *bits, uint64_t at, uint8_t *out, size_t len);
+
+/* Writes the first `len` bytes of a layer's bits to a file of the sink, in the bit order `order`.
+ */
+bool layout_put(const struct layout_sink *sink, unsigned file, const uint8_t *bits, uint64_t len,
+                enum layout_order order, struct err *err);
 
 /* The length of a file's name without the suffix that files of the layout have. */
 static inline size_t layout_base(const struct layout *layout, const char *name)
