@@ -12,13 +12,13 @@
 
 struct compare {
     bool json;
-    struct make make;
+    struct assembly assembly;
     struct compared result;
 };
 
 static const struct opt compare_opts[] = {
     {0, "json", NULL, "print one JSON object", FLAG(struct compare, json)},
-    THREADS(struct compare, make.threads),
+    THREADS(struct compare, assembly.threads),
     {0},
 };
 
@@ -75,17 +75,17 @@ static void print_comparison(const struct compare *c, const char *a, const char 
 static int run(struct opt_parser *p)
 {
     struct compare c = {0};
-    struct make *m = &c.make;
+    struct assembly *m = &c.assembly;
     struct err err;
     if (!opt_parse(p, &c))
         return p->status;
-    bool ok = warn_inputs(m, make_open(m, p->operand, 2, "compared", &err)) &&
-              make_check_sound(m, &err) && compare_inputs(m, &c.result, &err);
+    bool ok = warn_inputs(m, assembly_open(m, p->operand, 2, "compared", &err)) &&
+              assembly_check_sound(m, &err) && compare_inputs(m, &c.result, &err);
     if (ok)
         print_comparison(&c, p->operand[0], p->operand[1]);
     else
         say_failure(&err);
-    make_close(m);
+    assembly_close(m);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* seen create: checks options, reads keys, and reports on the filter. filter_build.h makes the
+/* seen create: checks options, reads keys, and reports on the filter. builder.h makes the
  * filter from the keys. */
 #include <errno.h>
 #include <math.h>
@@ -19,10 +19,10 @@
 #include "cmd/warn.h"
 #include "keys/keyset.h"
 #include "file/chain.h"
-#include "write/filter_build.h"
+#include "write/builder.h"
 #include "foreign/foreign.h"
 #include "file/header.h"
-#include "write/make.h"
+#include "write/assembly.h"
 #include "write/writer.h"
 
 struct create {
@@ -35,8 +35,8 @@ struct create {
     uint64_t min_keys, memory;
     double min_ratio;
     bool compact, counted, once, each, fixed, grow, dry_run, json, reproducible, new_secret;
-    struct make make; /* its input is `from`, if given */
-    struct filter_build build;
+    struct assembly assembly; /* its input is `from`, if given */
+    struct builder build;
     struct feed feed;
 };
 
@@ -94,7 +94,8 @@ static const struct opt size_opts[] = {
 };
 
 static const struct opt file_opts[] = {
-    {0, "force", NULL, "replace an existing FILTER atomically", FLAG(struct create, make.replace)},
+    {0, "force", NULL, "replace an existing FILTER atomically",
+     FLAG(struct create, assembly.replace)},
     {0, "min-keys", "N", "fail, replacing nothing, below N distinct keys",
      COUNT(struct create, min_keys)},
     {0, "min-ratio", "R",
@@ -185,7 +186,7 @@ static int check_create_options(const struct create *c)
     if (d->empty && !c->compact && !sized)
         return opt_misuse(&cmd_create, "--empty needs %s",
                           c->counted ? "--capacity or --fpr 0" : "--capacity");
-    uint64_t least = filter_build_min_memory(d);
+    uint64_t least = builder_min_memory(d);
     if (c->memory < least) {
         char text[NUM_TEXT];
         return opt_misuse(&cmd_create, "--memory must be at least %s",
@@ -201,7 +202,7 @@ static bool put(void *ctx, void *slot, struct err *err)
     struct batch *b;
     while ((b = feed_next(part)) != NULL) {
         size_t n = batch_keep_good(b);
-        if (!filter_build_put(&c->build, part->worker, batch_hashes(b), n, err))
+        if (!builder_put(&c->build, part->worker, batch_hashes(b), n, err))
             return false;
     }
     return true;
@@ -231,8 +232,8 @@ static bool add(void *ctx, void *slot)
     struct in_order *o = slot;
     struct err err;
     size_t done;
-    return filter_build_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known, o->keys.n,
-                            &done, &err) ||
+    return builder_add(&c->build, writer_keys_hashes(&o->keys), o->keys.known, o->keys.n, &done,
+                       &err) ||
            feed_fail(&c->feed, done, "%s", err.text);
 }
 
@@ -365,7 +366,7 @@ static bool read_key_files(struct create *c)
                             .slot_size = sizeof(struct feed_part),
                             .tally.refused = SIGN_DIGESTS | counted,
                             .work = put};
-    if (filter_build_in_order(&c->build)) {
+    if (builder_in_order(&c->build)) {
         c->feed.slot_size = sizeof(struct in_order);
         c->feed.work = gather;
         c->feed.commit = add;
@@ -384,7 +385,7 @@ static bool read_key_files(struct create *c)
 static bool adopt_from(struct create *c)
 {
     struct err err;
-    const struct filter *from = c->make.in;
+    const struct filter *from = c->assembly.in;
     if (c->from == NULL)
         return true;
     bool ok = derive_check(from, &err);
@@ -392,7 +393,7 @@ static bool adopt_from(struct create *c)
         return say_error("'%s' cannot be made like '%s' from '%s': they differ in %s", c->path,
                          c->like, c->from, err.text);
     ok = ok && keyopt_adopt(&c->keyopt, &from->header, c->from, &err) &&
-         make_check_sound(&c->make, &err);
+         assembly_check_sound(&c->assembly, &err);
     if (ok)
         c->keyopt.rule.reading = from->header.reading;
     return ok || say_failure(&err);
@@ -401,7 +402,7 @@ static bool adopt_from(struct create *c)
 static bool take_keys(struct create *c)
 {
     struct err err;
-    if (!derive_put(c->make.in, &c->build, &c->from_records, &err))
+    if (!derive_put(c->assembly.in, &c->build, &c->from_records, &err))
         return say_failure(&err);
     if (c->from_records > 0)
         return true;
@@ -413,18 +414,18 @@ static bool collect(struct create *c, const char *scratch_dir)
     struct err err;
     if (!c->design.empty && c->from == NULL)
         c->keyopt.rule.reading = reading_of(&c->keyopt.rule);
-    c->build = (struct filter_build){.design = &c->design,
-                                     .rule = &c->keyopt.rule,
-                                     .file = &c->make.file,
-                                     .name = c->path,
-                                     .memory = c->memory,
-                                     .scratch_dir = scratch_dir,
-                                     .threads = c->keyopt.threads,
-                                     .reproducible = c->reproducible,
-                                     .progress = c->keyopt.progress,
-                                     .forecast = c->dry_run,
-                                     .exact = c->min_keys > 0 || c->min_ratio > 0};
-    if (!filter_build_begin(&c->build, &err))
+    c->build = (struct builder){.design = &c->design,
+                                .rule = &c->keyopt.rule,
+                                .file = &c->assembly.file,
+                                .name = c->path,
+                                .memory = c->memory,
+                                .scratch_dir = scratch_dir,
+                                .threads = c->keyopt.threads,
+                                .reproducible = c->reproducible,
+                                .progress = c->keyopt.progress,
+                                .forecast = c->dry_run,
+                                .exact = c->min_keys > 0 || c->min_ratio > 0};
+    if (!builder_begin(&c->build, &err))
         return say_failure(&err);
     c->keyopt.threads = c->build.threads;
     return c->design.empty || (c->from != NULL ? take_keys(c) : read_key_files(c));
@@ -434,18 +435,18 @@ static bool collect(struct create *c, const char *scratch_dir)
 static bool build_filter(struct create *c)
 {
     struct err err;
-    bool ok = c->dry_run ? filter_build_forecast(&c->build, keys_given(c), &err)
-                         : filter_build_write(&c->build, keys_given(c), &err);
+    bool ok = c->dry_run ? builder_forecast(&c->build, keys_given(c), &err)
+                         : builder_write(&c->build, keys_given(c), &err);
     return ok || say_failure(&err);
 }
 
 static bool commit_file(struct create *c)
 {
     struct err err;
-    c->make.header = c->build.header;
-    if (!make_commit(&c->make, &err))
+    c->assembly.header = c->build.header;
+    if (!assembly_commit(&c->assembly, &err))
         return say_failure(&err);
-    warn_attached(&c->make.file, c->path);
+    warn_attached(&c->assembly.file, c->path);
     return true;
 }
 
@@ -467,7 +468,7 @@ static bool check_tmpdir(const struct create *c)
 
 static bool make_filter(struct create *c)
 {
-    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->make.file.path);
+    char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->assembly.file.path);
     if (dir == NULL)
         return say_error("out of memory");
     bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build_filter(c) &&
@@ -507,13 +508,13 @@ static bool create(struct create *c)
     if ((design_is_sized(&c->design) && !header_design(&ignored, &c->design, 0, &err)) ||
         !take_secret(c, &err))
         return say_failure(&err);
-    c->make.out = c->path;
-    c->make.prints = c->json;
-    c->make.threads = c->keyopt.threads;
-    if (!warn_inputs(&c->make, make_open_one(&c->make, c->from, &err))) {
-        if (c->make.file.path == NULL && keyopt_is_list(c->path))
+    c->assembly.out = c->path;
+    c->assembly.prints = c->json;
+    c->assembly.threads = c->keyopt.threads;
+    if (!warn_inputs(&c->assembly, assembly_open_one(&c->assembly, c->from, &err))) {
+        if (c->assembly.file.path == NULL && keyopt_is_list(c->path))
             fail_more(&err, "; FILTER comes first, then the files of keys");
-        else if (c->make.file.path == NULL && !c->make.replace && keyopt_is_filter(c->path))
+        else if (c->assembly.file.path == NULL && !c->assembly.replace && keyopt_is_filter(c->path))
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }
@@ -558,8 +559,8 @@ static int run(struct opt_parser *p)
 {
     struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = KEYSET_MEMORY};
     int status = run_create(&c, p);
-    filter_build_free(&c.build);
-    make_close(&c.make);
+    builder_free(&c.build);
+    assembly_close(&c.assembly);
     keyopt_free(&c.keyopt);
     return status;
 }

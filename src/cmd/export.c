@@ -8,7 +8,7 @@
 #include "file/chain.h"
 #include "foreign/files.h"
 #include "foreign/foreign.h"
-#include "write/make.h"
+#include "write/assembly.h"
 #include "store/store.h"
 
 struct export
@@ -17,7 +17,7 @@ struct export
     bool force, pad;
     bool to_file; /* FOREIGN is not an address */
     struct store_push push;
-    struct make make; /* its one input */
+    struct assembly assembly; /* its one input */
     struct foreign_output output;
 };
 
@@ -57,16 +57,16 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
     to->sink.pad = e->pad;
     if (!filter->layer[0].kind->layout->write(filter, data, &to->sink, &why))
         return fail(err, "'%s' cannot be exported: %s", e->path, why.text);
-    return make_check_intact(&e->make, err) && foreign_commit(to, err);
+    return assembly_check_intact(&e->assembly, err) && foreign_commit(to, err);
 }
 
 /* Some layouts store the number of keys in the newest layer. While keys are being added, and after
  * a crash, the counter in the header is too low, so the keys are recounted from the bits. */
 static void count_newest(const struct export *e, struct header *h)
 {
-    if (filter_health(&e->make.in[0]) == FILTER_CLEAN || !chain_is_exact(h))
+    if (filter_health(&e->assembly.in[0]) == FILTER_CLEAN || !chain_is_exact(h))
         return;
-    chain_recount(filter_layers(&e->make.in[0]), 1, &h->counters);
+    chain_recount(filter_layers(&e->assembly.in[0]), 1, &h->counters);
     say_warning("'%s': the number of its keys is an estimate, from its bits", e->path);
 }
 
@@ -75,26 +75,26 @@ static bool export(struct export *e, struct err *err)
     struct layout_filter filter;
     const uint8_t *data[LAYOUT_LAYERS];
     struct err why;
-    struct header h = e->make.in[0].header;
+    struct header h = e->assembly.in[0].header;
     if (!foreign_filter(&h, &filter, &why))
         return fail(err,
                     "'%s' %s, so it cannot be exported; 'seen create --layout' makes one that can "
                     "be, from the keys",
                     e->path, why.text);
-    if (!make_check_sound(&e->make, err))
+    if (!assembly_check_sound(&e->assembly, err))
         return false;
     count_newest(e, &h);
     filter.n_added = h.counters.keys_added;
     for (unsigned i = 0; i < filter.n_layers; i++)
-        data[i] = e->make.in[0].data[i];
+        data[i] = e->assembly.in[0].data[i];
     return e->to_file ? write_foreign(e, &filter, data, err)
                       : store_push(e->out, &filter, data, &e->push, err) &&
-                            make_check_intact(&e->make, err);
+                            assembly_check_intact(&e->assembly, err);
 }
 
 static int run(struct opt_parser *p)
 {
-    struct export e = {.make.threads = 1};
+    struct export e = {.assembly.threads = 1};
     struct err err;
     if (!opt_parse(p, &e))
         return p->status;
@@ -104,8 +104,9 @@ static int run(struct opt_parser *p)
         return opt_misuse(&cmd_export, "option '--expire': that is too long");
     if (p->address)
         sig_catch();
-    bool ok = warn_inputs(&e.make, make_open_one(&e.make, e.path, &err)) && export(&e, &err);
-    make_close(&e.make);
+    bool ok =
+        warn_inputs(&e.assembly, assembly_open_one(&e.assembly, e.path, &err)) && export(&e, &err);
+    assembly_close(&e.assembly);
     foreign_end(&e.output);
     if (!ok && sig_caught())
         return 128 + sig_caught();

@@ -16,7 +16,7 @@
 #include "foreign/files.h"
 #include "foreign/foreign.h"
 #include "file/header.h"
-#include "write/make.h"
+#include "write/assembly.h"
 
 struct import {
     const char *layout; /* NULL: FOREIGN is an address */
@@ -30,7 +30,7 @@ struct import {
     char *dir; /* of `out`, for scratch */
     struct layout_bits bits[LAYOUT_LAYERS];
     struct layout_filter filter;
-    struct make make; /* without inputs */
+    struct assembly assembly; /* without inputs */
     struct census census;
 };
 
@@ -41,18 +41,18 @@ static const struct opt import_opts[] = {
      "the format of FOREIGN: NAME[:PARAM=VALUE,...], or 'auto' to recognise it by its content; "
      "seen-layouts(7) describes the formats",
      TEXT(struct import, layout), .not_with = " URI", .why = FOR_FILES},
-    {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, make.out)},
+    {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, assembly.out)},
     {'n', "capacity", "N", "the number of keys that FOREIGN was made for", AMOUNT(struct import, n),
      .not_with = " URI", .why = FOR_FILES},
     {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
      .not_with = " URI", .why = FOR_FILES},
     {0, "force", NULL,
      "replace an existing FILTER atomically; import a bitmap even if its bits contradict its size",
-     FLAG(struct import, make.replace)},
+     FLAG(struct import, assembly.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct import, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
-    {0, "json", NULL, "print a summary as JSON", FLAG(struct import, make.prints)},
-    THREADS(struct import, make.threads),
+     FLAG(struct import, assembly.reproducible), .env = "SOURCE_DATE_EPOCH"},
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct import, assembly.prints)},
+    THREADS(struct import, assembly.threads),
     {0},
 };
 
@@ -75,7 +75,7 @@ static bool read_foreign(struct import *im, struct err *err)
         return false;
     im->spec.n = im->n;
     im->spec.p = im->p;
-    im->spec.forced = im->make.replace;
+    im->spec.forced = im->assembly.replace;
     const struct layout *layout = im->spec.kind->layout;
     if (!foreign_open(&im->files, im->foreign, &im->spec, im->dir, err))
         return false;
@@ -106,11 +106,11 @@ static bool write_filter(struct import *im, struct err *err)
 {
     if (!header_take_rule(&im->filter, &im->keyopt.rule, err))
         return false;
-    struct make *m = &im->make;
+    struct assembly *m = &im->assembly;
     header_begin_foreign(&m->header, &im->filter, &im->keyopt.rule, m->reproducible);
     return foreign_write(&m->header, &im->filter, im->bits, &m->file, m->out, m->threads,
                          &im->census, err) &&
-           foreign_whole(&im->files, err) && make_commit(m, err);
+           foreign_whole(&im->files, err) && assembly_commit(m, err);
 }
 
 static void print_imported(const struct import *im)
@@ -118,7 +118,7 @@ static void print_imported(const struct import *im)
     struct report r = {0};
     char spec[LAYOUT_TEXT];
     layout_show(&im->filter, spec, sizeof spec);
-    report_made(&r, im->make.out, &im->make.header, im->census.fpr, im->census.n);
+    report_made(&r, im->assembly.out, &im->assembly.header, im->census.fpr, im->census.n);
     report_string(&r, NULL, "layout", RECORDED, spec);
     report_json(&r, stdout);
 }
@@ -126,8 +126,8 @@ static void print_imported(const struct import *im)
 static bool import(struct import *im)
 {
     struct err err;
-    struct make *m = &im->make;
-    if (!make_open_one(m, NULL, &err))
+    struct assembly *m = &im->assembly;
+    if (!assembly_open_one(m, NULL, &err))
         return say_failure(&err);
     im->dir = disk_dir_of(m->out);
     bool ok =
@@ -159,7 +159,7 @@ static int run(struct opt_parser *p)
     if (p->address)
         sig_catch();
     bool ok = import(&im);
-    make_close(&im.make);
+    assembly_close(&im.assembly);
     return ok ? EXIT_SELECTED : sig_caught() ? 128 + sig_caught() : EXIT_ERROR;
 }
 

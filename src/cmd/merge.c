@@ -16,13 +16,13 @@
 #include "write/combine.h"
 #include "file/header.h"
 #include "file/layers.h"
-#include "write/make.h"
+#include "write/assembly.h"
 
 struct merge {
     enum counts_op op; /* of other filters, COUNTS_ADD or COUNTS_INTERSECT */
     bool verbose;
     double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with --force, any */
-    struct make make;
+    struct assembly assembly;
     struct combine combine; /* of counted sets */
 };
 
@@ -42,19 +42,19 @@ static const struct opt merge_opts[] = {
 };
 
 static const struct opt result_opts[] = {
-    {'o', "output", "OUT", "the file to make", TEXT(struct merge, make.out)},
+    {'o', "output", "OUT", "the file to make", TEXT(struct merge, assembly.out)},
     {0, "max-fpr", "P",
      "accept a current false-positive rate of up to P (default: the sum of the inputs' design "
      "rates)",
      FPR(struct merge, max_fpr)},
     {0, "force", NULL, "replace an existing OUT, and accept any false-positive rate",
-     FLAG(struct merge, make.replace)},
+     FLAG(struct merge, assembly.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct merge, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
+     FLAG(struct merge, assembly.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "verbose", NULL, "report on stderr what was made, and its false-positive rate",
      FLAG(struct merge, verbose)},
-    {0, "json", NULL, "print a summary as JSON", FLAG(struct merge, make.prints)},
-    THREADS(struct merge, make.threads),
+    {0, "json", NULL, "print a summary as JSON", FLAG(struct merge, assembly.prints)},
+    THREADS(struct merge, assembly.threads),
     {0},
 };
 
@@ -80,7 +80,7 @@ static void add_bounds(struct report *r, const struct census *c, enum report_sou
 
 /* ---- Counted sets: they are combined to one (write/combine.h). */
 
-static bool all_count(const struct make *m)
+static bool all_count(const struct assembly *m)
 {
     bool all = true;
     for (unsigned i = 0; i < m->n_in; i++)
@@ -88,7 +88,7 @@ static bool all_count(const struct make *m)
     return all;
 }
 
-static bool any_counts(const struct make *m)
+static bool any_counts(const struct assembly *m)
 {
     bool any = false;
     for (unsigned i = 0; i < m->n_in; i++)
@@ -106,8 +106,8 @@ static unsigned result_bits(const struct combine *made)
 static double highest_fpr(const struct merge *m)
 {
     double sum = 0;
-    for (unsigned i = 0; i < m->make.n_in; i++)
-        sum += m->make.in[i].header.fpr_design;
+    for (unsigned i = 0; i < m->assembly.n_in; i++)
+        sum += m->assembly.in[i].header.fpr_design;
     return m->max_fpr > 0 ? m->max_fpr : MAKE_FPR_SLACK * sum;
 }
 
@@ -117,7 +117,7 @@ static bool accept_fpr(const struct merge *m, double fpr, bool least)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
     double limit = highest_fpr(m);
-    if (fpr <= limit || (m->max_fpr == 0 && (m->make.replace || least)))
+    if (fpr <= limit || (m->max_fpr == 0 && (m->assembly.replace || least)))
         return true;
     return say_error(
         "the result would have a current false-positive rate of %s, above %s; make the "
@@ -136,7 +136,7 @@ static void note_bits(const struct merge *m)
     unsigned most = layer_fingerprint(made->layer[widest]);
     if (most > result_bits(made))
         say_note("'%s' has fingerprints of %u bits, but others have fewer, so '%s' has %u",
-                 m->make.in[widest].path, most, m->make.out, result_bits(made));
+                 m->assembly.in[widest].path, most, m->assembly.out, result_bits(made));
 }
 
 static bool takes_away(const struct merge *m)
@@ -168,8 +168,8 @@ static const double FEWEST_LOST = 0.01;
 static void note_counted(const struct merge *m, const struct census *census)
 {
     char fpr[NUM_TEXT], n[REPORT_TEXT];
-    say_note("'%s': current false-positive rate %s, keys: %s, sum of counts: %s%llu", m->make.out,
-             num_show_fpr(fpr, census->fpr), show_made_keys(n, census, false),
+    say_note("'%s': current false-positive rate %s, keys: %s, sum of counts: %s%llu",
+             m->assembly.out, num_show_fpr(fpr, census->fpr), show_made_keys(n, census, false),
              isnan(census->n) ? "at most " : "", (unsigned long long)m->combine.seen.total_made);
 }
 
@@ -186,13 +186,13 @@ static void report_counted(const struct merge *m)
         say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
                     lost_at_most(m) ? "up to" : "about", num_show_count(n, gone),
-                    m->make.in[0].path);
+                    m->assembly.in[0].path);
     if (m->verbose)
         note_counted(m, &census);
-    if (!m->make.prints)
+    if (!m->assembly.prints)
         return;
     struct report r = {0};
-    report_made(&r, m->make.out, &made->header, census.fpr, census.n);
+    report_made(&r, m->assembly.out, &made->header, census.fpr, census.n);
     add_bounds(&r, &census, ESTIMATED);
     report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, made->seen.total_made);
     report_uint(&r, NULL, "fingerprint_bits", FORM_COUNT, EXACT, result_bits(made));
@@ -206,26 +206,26 @@ static void report_counted(const struct merge *m)
 static bool write_counted(struct merge *m, const struct layer **layer, const uint8_t **data,
                           struct err *err)
 {
-    struct make *make = &m->make;
-    unsigned n = make->n_in;
+    struct assembly *assembly = &m->assembly;
+    unsigned n = assembly->n_in;
     for (unsigned i = 0; i < n; i++) {
-        layer[i] = &make->in[i].header.layers[0];
-        data[i] = make->in[i].data[0];
+        layer[i] = &assembly->in[i].header.layers[0];
+        data[i] = assembly->in[i].data[0];
     }
     m->combine = (struct combine){.op = m->op,
                                   .layer = layer,
                                   .data = data,
                                   .n = n,
-                                  .keys = &make->in[0].header,
-                                  .threads = make->threads,
-                                  .reproducible = make->reproducible};
+                                  .keys = &assembly->in[0].header,
+                                  .threads = assembly->threads,
+                                  .reproducible = assembly->reproducible};
     combine_header(&m->combine);
     for (unsigned i = 1; i < n; i++)
-        header_join_keys(&m->combine.header, &make->in[i].header);
+        header_join_keys(&m->combine.header, &assembly->in[i].header);
     for (unsigned i = 0; i < n; i++)
-        if (newfile_replaces(&make->file, make->in[i].fd))
-            combine_keep_batches(&m->combine, &make->in[i].header);
-    return combine_write(&m->combine, &make->file, make->out, err);
+        if (newfile_replaces(&assembly->file, assembly->in[i].fd))
+            combine_keep_batches(&m->combine, &assembly->in[i].header);
+    return combine_write(&m->combine, &assembly->file, assembly->out, err);
 }
 
 static bool commit_counted(struct merge *m)
@@ -234,8 +234,8 @@ static bool commit_counted(struct merge *m)
     const struct combine *made = &m->combine;
     if (!accept_fpr(m, combine_fpr(made), result_bits(made) == 64))
         return false;
-    m->make.header = made->header;
-    if (!make_commit(&m->make, &err))
+    m->assembly.header = made->header;
+    if (!assembly_commit(&m->assembly, &err))
         return say_failure(&err);
     report_counted(m);
     return true;
@@ -244,8 +244,8 @@ static bool commit_counted(struct merge *m)
 static bool merge_counted(struct merge *m)
 {
     struct err err;
-    const struct layer **layer = calloc(m->make.n_in, sizeof *layer);
-    const uint8_t **data = calloc(m->make.n_in, sizeof *data);
+    const struct layer **layer = calloc(m->assembly.n_in, sizeof *layer);
+    const uint8_t **data = calloc(m->assembly.n_in, sizeof *data);
     bool ok = false;
     if (layer == NULL || data == NULL)
         say_error("out of memory");
@@ -258,12 +258,12 @@ static bool merge_counted(struct merge *m)
 
 /* ---- Other filters. */
 
-static bool is_rough_merge(const struct make *made)
+static bool is_rough_merge(const struct assembly *made)
 {
     return layout_caveat(made->header.layers[0].kind) != NULL;
 }
 
-static void note_made(const struct make *made)
+static void note_made(const struct assembly *made)
 {
     char text[NUM_TEXT], n[REPORT_TEXT];
     unsigned layers = made->header.n_layers;
@@ -276,7 +276,7 @@ static void note_made(const struct make *made)
 
 static void report_merge(const struct merge *m)
 {
-    const struct make *made = &m->make;
+    const struct assembly *made = &m->assembly;
     if (m->verbose)
         note_made(made);
     if (!made->prints)
@@ -290,11 +290,11 @@ static void report_merge(const struct merge *m)
 static bool merge_layers(struct merge *m)
 {
     struct err err;
-    if (!make_union(&m->make, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
+    if (!assembly_union(&m->assembly, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
         return say_failure(&err);
-    if (!accept_fpr(m, m->make.census.fpr, false))
+    if (!accept_fpr(m, m->assembly.census.fpr, false))
         return false;
-    if (!make_commit(&m->make, &err))
+    if (!assembly_commit(&m->assembly, &err))
         return say_failure(&err);
     report_merge(m);
     return true;
@@ -304,37 +304,37 @@ static bool merge_layers(struct merge *m)
 static bool refuse_taking(const struct merge *m)
 {
     unsigned i = 0;
-    while (combine_counts(&m->make.in[i].header))
+    while (combine_counts(&m->assembly.in[i].header))
         i++;
     return say_error(
         "'%s' is of kind %s, from which keys cannot be removed; 'seen create --counted' "
         "makes a set from which they can",
-        m->make.in[i].path, format_kind_name(&m->make.in[i].header));
+        m->assembly.in[i].path, format_kind_name(&m->assembly.in[i].header));
 }
 
 static bool merge_inputs(struct merge *m)
 {
-    if (all_count(&m->make))
+    if (all_count(&m->assembly))
         return merge_counted(m);
     if (takes_away(m))
         return refuse_taking(m);
-    if (any_counts(&m->make))
+    if (any_counts(&m->assembly))
         return say_error("counted sets cannot be merged with filters of other kinds, which have no "
                          "counts; 'seen create --from' makes such a filter from a counted set");
     if (m->op == COUNTS_MAX || m->op == COUNTS_DISTINCT)
         return say_error("%s is for counted sets; '%s' is of kind %s, which has no counts",
-                         m->op == COUNTS_MAX ? "--max" : "--distinct", m->make.in[0].path,
-                         format_kind_name(&m->make.in[0].header));
+                         m->op == COUNTS_MAX ? "--max" : "--distinct", m->assembly.in[0].path,
+                         format_kind_name(&m->assembly.in[0].header));
     return merge_layers(m);
 }
 
 static bool merge(struct merge *m, char **paths, unsigned n)
 {
     struct err err;
-    struct make *made = &m->make;
+    struct assembly *made = &m->assembly;
     const char *out = made->out, *done = takes_away(m) ? "subtracted" : "merged";
-    bool ok =
-        warn_inputs(made, make_open(made, paths, n, done, &err)) && make_check_sound(made, &err);
+    bool ok = warn_inputs(made, assembly_open(made, paths, n, done, &err)) &&
+              assembly_check_sound(made, &err);
     if (!ok && n == 1 && !made->replace && keyopt_is_filter(out) && keyopt_is_filter(paths[0]))
         fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", out, out, paths[0]);
     if (!ok && made->in != NULL && made->n_in < n)
@@ -352,7 +352,7 @@ static int run(struct opt_parser *p)
     if (takes_away(&m) && p->n_operands < 2)
         return opt_misuse(&cmd_merge, "nothing to take away: two filters are needed");
     bool ok = merge(&m, p->operand, (unsigned)p->n_operands);
-    make_close(&m.make);
+    assembly_close(&m.assembly);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 

@@ -8,28 +8,28 @@
 #include "cmd/cmd.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
-#include "write/make.h"
+#include "write/assembly.h"
 
 struct shrink {
     double p;
     bool force, verbose, json;
-    struct make make;
+    struct assembly assembly;
 };
 
 static const struct opt shrink_opts[] = {
     {'o', "output", "OUT", "the file to make (default: replace FILTER itself)",
-     TEXT(struct shrink, make.out)},
+     TEXT(struct shrink, assembly.out)},
     {'p', "fpr", "P",
      "largest false-positive rate with the present keys (default: FILTER's design rate); a compact "
      "filter gets smaller only at a higher rate",
      FPR(struct shrink, p)},
     {0, "force", NULL, "replace an existing OUT", FLAG(struct shrink, force)},
     {0, "reproducible", NULL, "leave out times and the random file id",
-     FLAG(struct shrink, make.reproducible), .env = "SOURCE_DATE_EPOCH"},
+     FLAG(struct shrink, assembly.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "verbose", NULL, "report on stderr the sizes and the new false-positive rate",
      FLAG(struct shrink, verbose)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct shrink, json)},
-    THREADS(struct shrink, make.threads),
+    THREADS(struct shrink, assembly.threads),
     {0},
 };
 
@@ -37,7 +37,7 @@ static const struct opt_group groups[] = {{"Options", shrink_opts, 0, NULL}, {0}
 
 static void report_shrunk(const struct shrink *s)
 {
-    const struct make *m = &s->make;
+    const struct assembly *m = &s->assembly;
     char from[NUM_TEXT], to[NUM_TEXT], fpr[NUM_TEXT];
     uint64_t before = m->in[0].header.file_len;
     if (s->verbose)
@@ -54,17 +54,17 @@ static void report_shrunk(const struct shrink *s)
 
 static bool shrink(struct shrink *s, char **path, struct err *err)
 {
-    struct make *m = &s->make;
+    struct assembly *m = &s->assembly;
     bool in_place = m->out == NULL;
     if (in_place)
         m->out = *path;
     m->replace = in_place || s->force;
     m->prints = s->json;
-    if (!warn_inputs(m, make_open_one(m, *path, err)))
+    if (!warn_inputs(m, assembly_open_one(m, *path, err)))
         return false;
     if (in_place && !m->replaces_input)
         return fail(err, "'%s' was replaced meanwhile", m->out);
-    return make_shrink(m, s->p, err);
+    return assembly_shrink(m, s->p, err);
 }
 
 static int run(struct opt_parser *p)
@@ -74,12 +74,12 @@ static int run(struct opt_parser *p)
     if (!opt_parse(p, &s))
         return p->status;
     bool ok = shrink(&s, p->operand, &err);
-    warn_attached(&s.make.file, s.make.out);
+    warn_attached(&s.assembly.file, s.assembly.out);
     if (ok)
         report_shrunk(&s);
     else
         say_failure(&err);
-    make_close(&s.make);
+    assembly_close(&s.assembly);
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 

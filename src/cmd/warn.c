@@ -78,7 +78,7 @@ void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n
                  s->name, reading_show(then, made), reading_show(&now, read));
 }
 
-bool warn_inputs(const struct make *m, bool ok)
+bool warn_inputs(const struct assembly *m, bool ok)
 {
     for (unsigned i = 0; i < m->n_in; i++) {
         if (m->in[i].slot_damaged)

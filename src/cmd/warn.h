@@ -3,7 +3,7 @@
 #ifndef CMD_WARN_H
 #define CMD_WARN_H
 
-#include "write/make.h"
+#include "write/assembly.h"
 #include "file/newfile.h"
 #include "store/store.h"
 
@@ -27,8 +27,8 @@ bool warn_finds_few(uint64_t n, uint64_t found);
  * differs. */
 void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found);
 
-/* Warns of each input that make_open has opened. Returns `ok`, its result. */
-bool warn_inputs(const struct make *m, bool ok);
+/* Warns of each input that assembly_open has opened. Returns `ok`, its result. */
+bool warn_inputs(const struct assembly *m, bool ok);
 
 /* Warns if the file at `path`, now replaced without its keys, had writers. */
 void warn_attached(const struct newfile *file, const char *path);

@@ -53,7 +53,7 @@ struct input_spec {
 };
 
 /* It must not depend on memory: it affects the contents of a filter that grows. Each thread has two
- * chunks, one in work and one waiting: 1 MiB (THREAD_MEMORY, filter_build.c). Chunks twice as large
+ * chunks, one in work and one waiting: 1 MiB (THREAD_MEMORY, builder.c). Chunks twice as large
  * are no faster. */
 enum { INPUT_CHUNK = 512 << 10 };
 

@@ -102,7 +102,7 @@ bool change_open(struct change *c, struct err *err)
 
 uint64_t change_min_memory(const struct change *c)
 {
-    return filter_build_min_memory(&c->design);
+    return builder_min_memory(&c->design);
 }
 
 bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory,
@@ -112,25 +112,25 @@ bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory
         scratch_dir = c->own_dir = disk_dir_of(c->file.path);
     if (scratch_dir == NULL)
         return fail(err, "out of memory");
-    c->build = (struct filter_build){.design = &c->design,
-                                     .rule = rule,
-                                     .memory = memory,
-                                     .scratch_dir = scratch_dir,
-                                     .threads = c->threads,
-                                     .progress = c->progress};
-    bool ok = filter_build_begin(&c->build, err);
+    c->build = (struct builder){.design = &c->design,
+                                .rule = rule,
+                                .memory = memory,
+                                .scratch_dir = scratch_dir,
+                                .threads = c->threads,
+                                .progress = c->progress};
+    bool ok = builder_begin(&c->build, err);
     c->threads = c->build.threads;
     return ok;
 }
 
 bool change_put(struct change *c, unsigned worker, struct hashes hashes, size_t n, struct err *err)
 {
-    return filter_build_put(&c->build, worker, hashes, n, err);
+    return builder_put(&c->build, worker, hashes, n, err);
 }
 
 void change_close(struct change *c)
 {
-    filter_build_free(&c->build);
+    builder_free(&c->build);
     free(c->own_dir);
     newfile_close(&c->file);
     if (c->now.fd >= 0)
@@ -146,7 +146,7 @@ static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b,
     snprintf(name, sizeof name, "the batch' in '%s", c->build.scratch_dir); /* within quotes */
     b->fd = disk_scratch(c->build.scratch_dir, err);
     b->layer = &h->layers[0];
-    if (b->fd < 0 || !filter_build_batch(&c->build, n_put, b->fd, name, err))
+    if (b->fd < 0 || !builder_batch(&c->build, n_put, b->fd, name, err))
         return false;
     c->n = h->counters.keys_added;
     return mapped_open(&b->map, b->fd, h->file_len, "the batch") ||

@@ -29,7 +29,7 @@
 #include "keys/batch.h"
 #include "write/combine.h"
 #include "file/filter.h"
-#include "write/filter_build.h"
+#include "write/builder.h"
 #include "file/newfile.h"
 
 struct change {
@@ -51,7 +51,7 @@ struct change {
     /* The rest is private. */
     uint8_t id[FORMAT_BATCH];
     struct design design;
-    struct filter_build build;
+    struct builder build;
     char *own_dir; /* for scratch */
     struct newfile file;
 };
@@ -65,7 +65,7 @@ bool change_check(const char *name, struct err *err);
 /* Opens the file and makes sure that it can be replaced. */
 bool change_open(struct change *c, struct err *err);
 
-/* Gets memory for the keys (filter_build.h); may lower c->threads. `rule` must outlive it.
+/* Gets memory for the keys (builder.h); may lower c->threads. `rule` must outlive it.
  * scratch_dir NULL: the directory of the file. */
 bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory,
                   const char *scratch_dir, struct err *err);

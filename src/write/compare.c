@@ -50,7 +50,7 @@ static bool check_both(const struct filter *in, struct err *err)
                 in[0].path, in[1].path);
 }
 
-static bool compare_counted(const struct make *m, const struct layer *const *layer,
+static bool compare_counted(const struct assembly *m, const struct layer *const *layer,
                             const uint8_t *const *data, struct compared *c, struct err *err)
 {
     const struct counts_seen *seen = &c->seen;
@@ -66,7 +66,7 @@ static bool compare_counted(const struct make *m, const struct layer *const *lay
     return true;
 }
 
-bool compare_inputs(const struct make *m, struct compared *c, struct err *err)
+bool compare_inputs(const struct assembly *m, struct compared *c, struct err *err)
 {
     const struct filter *in = m->in;
     const struct layer *layer[2] = {&in[0].header.layers[0], &in[1].header.layers[0]};
@@ -83,5 +83,5 @@ bool compare_inputs(const struct make *m, struct compared *c, struct err *err)
     } else {
         return too_full(in, err);
     }
-    return make_check_intact(m, err);
+    return assembly_check_intact(m, err);
 }

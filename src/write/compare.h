@@ -2,7 +2,7 @@
  * Counts the keys that two filters share.
  *
  *     struct compared result;
- *     if (make_open(&m, paths, 2, "compared", &err) && make_check_sound(&m, &err) &&
+ *     if (assembly_open(&m, paths, 2, "compared", &err) && assembly_check_sound(&m, &err) &&
  *         compare_inputs(&m, &result, &err)) ...              // m.out is NULL
  */
 #ifndef WRITE_COMPARE_H
@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "kind/kind.h"
 #include "kind/overlap.h"
-#include "write/make.h"
+#include "write/assembly.h"
 
 struct compared {
     const struct kind *kind; /* of both */
@@ -25,6 +25,6 @@ struct compared {
 };
 
 /* Fails if the two cannot be compared. */
-bool compare_inputs(const struct make *m, struct compared *result, struct err *err);
+bool compare_inputs(const struct assembly *m, struct compared *result, struct err *err);
 
 #endif

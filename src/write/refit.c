@@ -8,7 +8,7 @@
 
 #include "file/chain.h"
 #include "file/filter.h"
-#include "write/filter_build.h"
+#include "write/builder.h"
 #include "file/header.h"
 
 /* A file is replaced if it is more than this many times as large as its replacement. The
@@ -18,7 +18,7 @@ static const double TOO_LARGE = 1.2;
 
 struct refit {
     struct design design;
-    struct filter_build build;
+    struct builder build;
     uint8_t id[sizeof((struct header *)0)->id];
     dev_t dev; /* of the file */
     ino_t ino;
@@ -47,18 +47,18 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
         return NULL;
     r->design =
         (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true, .more = true};
-    r->build = (struct filter_build){.design = &r->design,
-                                     .rule = rule,
-                                     .threads = limits->threads,
-                                     .exact = true,
-                                     .scratch_dir = limits->scratch_dir};
+    r->build = (struct builder){.design = &r->design,
+                                .rule = rule,
+                                .threads = limits->threads,
+                                .exact = true,
+                                .scratch_dir = limits->scratch_dir};
     r->build.memory = memory_for(limits->in_memory, limits->threads);
     memcpy(r->id, h->id, sizeof r->id);
     r->dev = file->st_dev;
     r->ino = file->st_ino;
     r->most = limits->most;
     pthread_rwlock_init(&r->gate, NULL);
-    bool ok = filter_build_begin(&r->build, &ignored);
+    bool ok = builder_begin(&r->build, &ignored);
     if (ok && r->build.threads == limits->threads)
         return r;
     if (!ok)
@@ -71,7 +71,7 @@ static void give_up(struct refit *r)
 {
     pthread_rwlock_wrlock(&r->gate);
     if (!r->given_up)
-        filter_build_free(&r->build);
+        builder_free(&r->build);
     r->given_up = true;
     pthread_rwlock_unlock(&r->gate);
 }
@@ -81,7 +81,7 @@ void refit_put(struct refit *r, unsigned worker, struct hashes keys, size_t n)
     struct err ignored;
     pthread_rwlock_rdlock(&r->gate);
     bool ok = r->given_up || (atomic_fetch_add(&r->n_put, n) + n <= r->most &&
-                              filter_build_put(&r->build, worker, keys, n, &ignored));
+                              builder_put(&r->build, worker, keys, n, &ignored));
     pthread_rwlock_unlock(&r->gate);
     if (!ok)
         give_up(r);
@@ -118,7 +118,7 @@ static void replace(struct refit *r, const struct filter *old, struct newfile *f
     r->build.file = file;
     r->build.name = old->path;
     r->build.old = old;
-    if (!filter_build_write(&r->build, r->n_put, &ignored))
+    if (!builder_write(&r->build, r->n_put, &ignored))
         return;
     h->created = h->layers[0].since = old->header.created;
     header_commit(h, file, old->path, &ignored);
@@ -147,7 +147,7 @@ void refit_free(struct refit *r)
     if (r == NULL)
         return;
     if (!r->given_up)
-        filter_build_free(&r->build);
+        builder_free(&r->build);
     pthread_rwlock_destroy(&r->gate);
     free(r);
 }

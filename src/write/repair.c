@@ -7,11 +7,11 @@
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/session.h"
-#include "write/make.h"
+#include "write/assembly.h"
 
 /* Makes the header of a file that takes the place of this one. Its writers stopped when it became
  * dirty. */
-static void copy_header(struct make *m)
+static void copy_header(struct assembly *m)
 {
     const struct filter *f = &m->in[0];
     m->header = f->header;
@@ -22,7 +22,7 @@ static void copy_header(struct make *m)
     format_place(&m->header);
 }
 
-static bool write_copy(struct make *m, struct err *err)
+static bool write_copy(struct assembly *m, struct err *err)
 {
     if (m->in[0].header.state != STATE_DIRTY) /* another process has repaired it */
         return true;
@@ -34,14 +34,14 @@ static bool write_copy(struct make *m, struct err *err)
         if (!target_copy(&t, m->in[0].data[i], err))
             return false;
     }
-    return make_commit(m, err);
+    return assembly_commit(m, err);
 }
 
 static bool replace(const struct repair *r, struct err *err)
 {
-    struct make m = {.out = r->path, .replace = true, .threads = r->threads};
-    bool ok = make_open_one(&m, r->path, err) && write_copy(&m, err);
-    make_close(&m);
+    struct assembly m = {.out = r->path, .replace = true, .threads = r->threads};
+    bool ok = assembly_open_one(&m, r->path, err) && write_copy(&m, err);
+    assembly_close(&m);
     return ok;
 }
 

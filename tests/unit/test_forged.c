@@ -19,7 +19,7 @@
 #include "scratchdir.h"
 #include "write/advance.h"
 #include "file/chain.h"
-#include "write/filter_build.h"
+#include "write/builder.h"
 #include "write/repair.h"
 #include "file/session.h"
 #include "store/store.h"
@@ -131,18 +131,18 @@ static struct sound read_whole(const char *path)
     return s;
 }
 
-static bool fill(struct filter_build *b, struct newfile *file, unsigned n, struct err *err)
+static bool fill(struct builder *b, struct newfile *file, unsigned n, struct err *err)
 {
     b->file = file;
     b->name = "f";
-    if (!filter_build_begin(b, err))
+    if (!builder_begin(b, err))
         return false;
     for (uint64_t i = 0; i < n; i++) {
         uint64_t h = hash_of(i);
-        if (!filter_build_put(b, 0, hashes_of(&h), 1, err))
+        if (!builder_put(b, 0, hashes_of(&h), 1, err))
             return false;
     }
-    return filter_build_write(b, n, err) && header_commit(&b->header, file, b->name, err);
+    return builder_write(b, n, err) && header_commit(&b->header, file, b->name, err);
 }
 
 /* Adds hashes `first` and following, and says how that ended. */
@@ -170,11 +170,11 @@ static struct sound make(const struct design *design, unsigned n, unsigned n_lat
     const struct key_rule rule = {0};
     struct newfile file;
     struct err err;
-    struct filter_build b = {
+    struct builder b = {
         .design = design, .rule = &rule, .memory = 64 << 20, .scratch_dir = ".", .threads = 1};
     bool ok = newfile_open(&file, "f", true, &err) && fill(&b, &file, n, &err);
     CHECK(did(ok, err.text));
-    filter_build_free(&b);
+    builder_free(&b);
     newfile_close(&file);
     if (n_later > 0) {
         struct store *s = store_open("f", STORE_WRITE, NULL, &err);

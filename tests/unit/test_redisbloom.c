@@ -14,7 +14,7 @@
 #include "random.h"
 #include "scratchdir.h"
 #include "file/chain.h"
-#include "write/filter_build.h"
+#include "write/builder.h"
 #include "foreign/foreign.h"
 #include "file/header.h"
 #include "write/repair.h"
@@ -154,7 +154,7 @@ static struct store *make_store(const struct layout_filter *filter, const struct
              header_write(&h, file.fd, "s.seen", &err) && newfile_commit(&file, &err));
         newfile_close(&file);
     } else if (in_file) {
-        MUST(filter_build_empty_file("s.seen", &h, &err));
+        MUST(builder_empty_file("s.seen", &h, &err));
     }
     struct store *s =
         in_file ? store_open("s.seen", STORE_WRITE, NULL, &err) : store_in_memory(&h, &err);

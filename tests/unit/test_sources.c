@@ -6,7 +6,7 @@
 #include "check.h"
 #include "keys/prep.h"
 #include "scratchdir.h"
-#include "write/filter_build.h"
+#include "write/builder.h"
 #include "file/header.h"
 
 /* Makes an empty filter. */
@@ -17,7 +17,7 @@ static void make(const char *path, uint32_t prep)
     struct header h;
     struct err err;
     header_begin(&h, &rule, false);
-    MUST(header_design(&h, &design, 0, &err) && filter_build_empty_file(path, &h, &err));
+    MUST(header_design(&h, &design, 0, &err) && builder_empty_file(path, &h, &err));
 }
 
 static void copy(const char *from, const char *to)

@@ -2,19 +2,19 @@
  * Makes a filter file: the frame of every command that does so. For files that are made from other
  * filters, also the plans by which layers follow from layers.
  *
- *     struct make m = {.out = path, .replace = force, .threads = threads};
- *     bool ok = make_open(&m, paths, n, "merged", &err) && make_check_sound(&m, &err) &&
- *               make_union(&m, false, limit, &err) && make_commit(&m, &err);
- *     make_close(&m);                             // in any case
+ *     struct assembly m = {.out = path, .replace = force, .threads = threads};
+ *     bool ok = assembly_open(&m, paths, n, "merged", &err) && assembly_check_sound(&m, &err) &&
+ *               assembly_union(&m, false, limit, &err) && assembly_commit(&m, &err);
+ *     assembly_close(&m);                             // in any case
  *
- * With one input, make_shrink replaces the calls between make_open_one and make_close. Without
- * inputs, the caller writes to m.file.fd before the commit.
+ * With one input, assembly_shrink replaces the calls between assembly_open_one and assembly_close.
+ * Without inputs, the caller writes to m.file.fd before the commit.
  *
  * Inputs are only read. If the output replaces one of them, writers stay locked out of that one
  * until the commit, so that no key is lost.
  */
-#ifndef WRITE_MAKE_H
-#define WRITE_MAKE_H
+#ifndef WRITE_ASSEMBLY_H
+#define WRITE_ASSEMBLY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,20 +37,20 @@ struct make_layer {
     enum make_meets meets;
 };
 
-struct make {
+struct assembly {
     const char *out; /* NULL: nothing is made; the inputs are only opened */
     bool replace;    /* an existing filter file */
     bool prints;     /* the command prints to standard output, which must not be that file */
     bool reproducible;
     unsigned threads;
-    /* Set by make_open. */
+    /* Set by assembly_open. */
     struct filter *in;
     unsigned n_in;
     struct newfile file; /* path: NULL if it is not open */
     bool replaces_input;
     /* The result. */
     struct header header;
-    struct census census; /* by make_union and make_shrink */
+    struct census census; /* by assembly_union and assembly_shrink */
     /* Private. */
     bool intersects;
     struct census each[FORMAT_MAX_LAYERS]; /* of the result's layers */
@@ -61,13 +61,14 @@ struct make {
 
 /* Opens the output and n inputs. The inputs must prepare and hash keys alike; otherwise the message
  * says that they "cannot be `done`". */
-bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err);
+bool assembly_open(struct assembly *m, char *const *paths, unsigned n, const char *done,
+                   struct err *err);
 
 /* The same with one input, or with none if `path` is NULL. */
-bool make_open_one(struct make *m, const char *path, struct err *err);
+bool assembly_open_one(struct assembly *m, const char *path, struct err *err);
 
 /* Reads each input whole and fails on damage, which must not be copied into another file. */
-bool make_check_sound(const struct make *m, struct err *err);
+bool assembly_check_sound(const struct assembly *m, struct err *err);
 
 /* The result may exceed the sum of the inputs' design rates by this factor: the random spread of
  * bits, not more keys. */
@@ -77,7 +78,7 @@ bool make_check_sound(const struct make *m, struct err *err);
  * If the rate of the result is above `limit`, those that are too full together stay layers of their
  * own, too. The result does not forget. It grows if an input does. `intersect`: each input is one
  * layer, all of one size; bits that all have are kept. */
-bool make_union(struct make *m, bool intersect, double limit, struct err *err);
+bool assembly_union(struct assembly *m, bool intersect, double limit, struct err *err);
 
 /* Makes the one input smaller, at a rate of at most p with its present keys; 0: its design rate.
  * Checks the input, and commits the file.
@@ -86,15 +87,15 @@ bool make_union(struct make *m, bool intersect, double limit, struct err *err);
  * its share. A layer for which there is no such size stays as it is; so do layers of other kinds.
  * Of compact filters and counted sets, drops bits of fingerprints; p is divided among the layers.
  */
-bool make_shrink(struct make *m, double p, struct err *err);
+bool assembly_shrink(struct assembly *m, double p, struct err *err);
 
 /* Fails if an input was overwritten since it was opened. */
-bool make_check_intact(const struct make *m, struct err *err);
+bool assembly_check_intact(const struct assembly *m, struct err *err);
 
 /* Writes the header, checks that no input was overwritten while it was read, and gives the file its
  * name. Then closes it. */
-bool make_commit(struct make *m, struct err *err);
+bool assembly_commit(struct assembly *m, struct err *err);
 
-void make_close(struct make *m);
+void assembly_close(struct assembly *m);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "write/filter_build.h"
+#include "write/builder.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -61,13 +61,13 @@ static uint64_t visitor_memory(const struct design *design)
     return builder_memory(design) + (part > 0 ? keyset_part_memory(part, design->each) : 0);
 }
 
-uint64_t filter_build_min_memory(const struct design *design)
+uint64_t builder_min_memory(const struct design *design)
 {
     return THREAD_MEMORY + keyset_min_memory(1) + visitor_memory(design);
 }
 
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
-static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
+static bool make_header(struct builder *b, uint64_t n, struct err *err)
 {
     header_begin(&b->header, b->rule, b->reproducible);
     if (b->old != NULL)
@@ -75,16 +75,16 @@ static bool make_header(struct filter_build *b, uint64_t n, struct err *err)
     return header_design(&b->header, b->design, n, err);
 }
 
-static const struct layer *newest(const struct filter_build *b)
+static const struct layer *newest(const struct builder *b)
 {
     return &b->header.layers[chain_newest(&b->header)];
 }
 
 /* Limits the memory to half of what ram_limit allows: the rest is for other programs. A filter of a
  * fixed size needs only its own bytes and SIZED_MEMORY. */
-static bool limit_memory(struct filter_build *b, struct err *err)
+static bool limit_memory(struct builder *b, struct err *err)
 {
-    uint64_t most = ram_limit() / 2, least = filter_build_min_memory(b->design);
+    uint64_t most = ram_limit() / 2, least = builder_min_memory(b->design);
     if (design_is_sized(b->design)) {
         if (!make_header(b, 0, err))
             return false;
@@ -96,7 +96,7 @@ static bool limit_memory(struct filter_build *b, struct err *err)
 }
 
 /* Gives at most half of the memory to building threads, which may limit their number. */
-static unsigned visitors_for(const struct filter_build *b)
+static unsigned visitors_for(const struct builder *b)
 {
     unsigned visitors = 1;
     while (visitors < b->threads && (visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
@@ -105,7 +105,7 @@ static unsigned visitors_for(const struct filter_build *b)
 }
 
 /* Divides the memory among keyset and threads. False: not enough for so many threads. */
-static bool give_memory(const struct filter_build *b, unsigned threads, struct keyset_spec *spec)
+static bool give_memory(const struct builder *b, unsigned threads, struct keyset_spec *spec)
 {
     uint64_t builder = builder_memory(b->design);
     uint64_t others = (uint64_t)THREAD_MEMORY * threads + spec->visitors * builder;
@@ -124,12 +124,12 @@ static bool has_addresses(uint64_t bytes)
     return p != NULL && munmap(p, (size_t)bytes) == 0;
 }
 
-static uint64_t other_threads(const struct filter_build *b)
+static uint64_t other_threads(const struct builder *b)
 {
     return (uint64_t)(b->threads - 1) * OTHER_THREAD;
 }
 
-static bool try_keyset(struct filter_build *b, struct err *err)
+static bool try_keyset(struct builder *b, struct err *err)
 {
     struct keyset_spec spec = {.visitors = visitors_for(b),
                                .counts = b->design->each,
@@ -145,9 +145,9 @@ static bool try_keyset(struct filter_build *b, struct err *err)
 
 /* Memory and threads are upper bounds. If the system does not grant them, one or the other is
  * halved, repeatedly, down to the minimum. */
-static bool get_keyset(struct filter_build *b, struct err *err)
+static bool get_keyset(struct builder *b, struct err *err)
 {
-    uint64_t smallest = filter_build_min_memory(b->design);
+    uint64_t smallest = builder_min_memory(b->design);
     while (!try_keyset(b, err)) {
         bool less = b->memory / 2 >= smallest;
         if (b->threads > 1 && (!less || other_threads(b) >= b->memory))
@@ -162,13 +162,13 @@ static bool get_keyset(struct filter_build *b, struct err *err)
 
 /* ---- From a keyset. */
 
-bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
-                      struct err *err)
+bool builder_put(struct builder *b, unsigned worker, struct hashes hashes, size_t n,
+                 struct err *err)
 {
     return keyset_put(b->keys, worker, hashes.lane0, n, err);
 }
 
-static bool count_keys(struct filter_build *b, struct err *err)
+static bool count_keys(struct builder *b, struct err *err)
 {
     progress_begin("counting keys", b->progress, false);
     b->counted = keyset_count(b->keys, &b->n_distinct, err);
@@ -176,7 +176,7 @@ static bool count_keys(struct filter_build *b, struct err *err)
     return b->counted;
 }
 
-static void fill_counters(struct filter_build *b)
+static void fill_counters(struct builder *b)
 {
     uint64_t n = b->counted ? b->n_distinct : (uint64_t)round(b->census.n);
     b->n_held = n < b->n_put ? n : b->n_put;
@@ -186,7 +186,7 @@ static void fill_counters(struct filter_build *b)
     b->header.counters = (struct counters){.records = b->n_put, .keys_added = b->n_held};
 }
 
-static bool build_layers(struct filter_build *b, const struct target *target, struct err *err)
+static bool build_layers(struct builder *b, const struct target *target, struct err *err)
 {
     bool is_zero = b->n_put == 0 && kind_takes_keys(newest(b)->kind); /* the file is, already */
     progress_begin("making the filter", b->progress, false);
@@ -199,7 +199,7 @@ static bool build_layers(struct filter_build *b, const struct target *target, st
     return ok;
 }
 
-static struct target newest_target(struct filter_build *b, int fd, const char *name)
+static struct target newest_target(struct builder *b, int fd, const char *name)
 {
     struct target t = header_target(&b->header, chain_newest(&b->header), fd, name, b->threads);
     t.n = b->n_distinct;
@@ -207,12 +207,12 @@ static struct target newest_target(struct filter_build *b, int fd, const char *n
 }
 
 /* Does the build itself find every repeat? */
-static bool finds_repeats(const struct filter_build *b)
+static bool finds_repeats(const struct builder *b)
 {
     return design_kind(b->design)->building->estimated_from == 0;
 }
 
-static bool write_file(struct filter_build *b, bool presumed, struct err *err)
+static bool write_file(struct builder *b, bool presumed, struct err *err)
 {
     if (!make_header(b, b->n_distinct, err))
         return false;
@@ -226,7 +226,7 @@ static bool write_file(struct filter_build *b, bool presumed, struct err *err)
 }
 
 /* Can the census tell the number of distinct keys? */
-static bool may_estimate(const struct filter_build *b)
+static bool may_estimate(const struct builder *b)
 {
     uint64_t from = design_kind(b->design)->building->estimated_from;
     return !finds_repeats(b) && b->n_put > from && !b->exact;
@@ -236,13 +236,13 @@ static bool may_estimate(const struct filter_build *b)
  * this saves sorting them. The build fails if there are repeats. After any failure the keys are
  * counted and the filter is built again: the wrong number may have caused the failure, as on a full
  * disk. */
-static bool may_presume(const struct filter_build *b)
+static bool may_presume(const struct builder *b)
 {
     const struct design *d = b->design;
     return !design_is_sized(d) && d->size == 0 && !d->each && (finds_repeats(b) || may_estimate(b));
 }
 
-static bool write_built(struct filter_build *b, struct err *err)
+static bool write_built(struct builder *b, struct err *err)
 {
     struct err ignored;
     b->counted = b->n_known != 0;
@@ -256,7 +256,7 @@ static bool write_built(struct filter_build *b, struct err *err)
 /* ---- In input order. */
 
 /* Makes the filter that the header describes in memory. */
-static bool open_memory(struct filter_build *b, struct err *err)
+static bool open_memory(struct builder *b, struct err *err)
 {
     const struct add_options options = {.threads = b->threads, .max_fpr = 1};
     b->sized = filter_open_memory(&b->filter, &b->header, err);
@@ -265,13 +265,13 @@ static bool open_memory(struct filter_build *b, struct err *err)
 }
 
 /* Are the keys counted by a keyset, so far? More keys are counted only if it has to be. */
-static bool is_counting(const struct filter_build *b)
+static bool is_counting(const struct builder *b)
 {
     return !b->sized || b->exact || b->n_put <= COUNTED;
 }
 
 /* Puts a hash of all lanes, 64 bits: a lane alone may have fewer. */
-static bool put_joined(struct filter_build *b, const struct layers_keys *p, unsigned lanes,
+static bool put_joined(struct builder *b, const struct layers_keys *p, unsigned lanes,
                        struct err *err)
 {
     uint64_t joined[LAYER_BATCH];
@@ -285,8 +285,7 @@ static bool put_joined(struct filter_build *b, const struct layers_keys *p, unsi
 }
 
 /* Appends keys to the scratch file, each with all its lanes. */
-static bool keep(struct filter_build *b, const struct layers_keys *p, unsigned lanes,
-                 struct err *err)
+static bool keep(struct builder *b, const struct layers_keys *p, unsigned lanes, struct err *err)
 {
     uint64_t keys[LAYER_BATCH * HASH_LANES];
     size_t len = p->n * lanes * sizeof *keys;
@@ -301,13 +300,13 @@ static bool keep(struct filter_build *b, const struct layers_keys *p, unsigned l
     return disk_write(b->waiting, keys, len, b->waiting_len - len, "scratch file", err);
 }
 
-bool filter_build_in_order(const struct filter_build *b)
+bool builder_in_order(const struct builder *b)
 {
     return !kind_builds(design_kind(b->design));
 }
 
-bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
-                      size_t *done, struct err *err)
+bool builder_add(struct builder *b, struct hashes hashes, uint64_t *known, size_t n, size_t *done,
+                 struct err *err)
 {
     const unsigned lanes = key_rule_hash(b->rule)->lanes;
     *done = 0;
@@ -324,7 +323,7 @@ bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *kn
 }
 
 /* Adds the keys of the scratch file. */
-static bool add_waiting(struct filter_build *b, struct err *err)
+static bool add_waiting(struct builder *b, struct err *err)
 {
     const unsigned lanes = key_rule_hash(b->rule)->lanes;
     size_t some, done, got, size = lanes * sizeof(uint64_t);
@@ -346,7 +345,7 @@ static bool add_waiting(struct filter_build *b, struct err *err)
     return true;
 }
 
-static bool write_layers(struct filter_build *b, struct err *err)
+static bool write_layers(struct builder *b, struct err *err)
 {
     const struct filter *f = &b->filter;
     b->header = f->header;
@@ -364,7 +363,7 @@ static bool write_layers(struct filter_build *b, struct err *err)
     return true;
 }
 
-static bool write_added(struct filter_build *b, struct err *err)
+static bool write_added(struct builder *b, struct err *err)
 {
     if ((is_counting(b) && !count_keys(b, err)) ||
         (!b->sized &&
@@ -380,22 +379,21 @@ static bool write_added(struct filter_build *b, struct err *err)
 
 /* ---- Both. */
 
-bool filter_build_begin(struct filter_build *b, struct err *err)
+bool builder_begin(struct builder *b, struct err *err)
 {
     if (!limit_memory(b, err))
         return false;
-    bool opens = filter_build_in_order(b) && design_is_sized(b->design) && !b->forecast;
+    bool opens = builder_in_order(b) && design_is_sized(b->design) && !b->forecast;
     return (!opens || open_memory(b, err)) && get_keyset(b, err);
 }
 
-bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err)
+bool builder_write(struct builder *b, uint64_t n_put, struct err *err)
 {
     b->n_put = n_put;
-    return filter_build_in_order(b) ? write_added(b, err) : write_built(b, err);
+    return builder_in_order(b) ? write_added(b, err) : write_built(b, err);
 }
 
-bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
-                        struct err *err)
+bool builder_batch(struct builder *b, uint64_t n_put, int fd, const char *name, struct err *err)
 {
     b->n_put = n_put;
     if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
@@ -405,7 +403,7 @@ bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const ch
     return build_layers(b, &target, err);
 }
 
-bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err)
+bool builder_forecast(struct builder *b, uint64_t n_put, struct err *err)
 {
     b->n_put = n_put;
     if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
@@ -415,7 +413,7 @@ bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *e
     return true;
 }
 
-void filter_build_free(struct filter_build *b)
+void builder_free(struct builder *b)
 {
     keyset_free(b->keys);
     if (b->sized)
@@ -426,7 +424,7 @@ void filter_build_free(struct filter_build *b)
 
 /* ---- A filter without keys. */
 
-bool filter_build_empty_file(const char *path, const struct header *h, struct err *err)
+bool builder_empty_file(const char *path, const struct header *h, struct err *err)
 {
     struct newfile nf;
     struct header copy = *h;
@@ -460,14 +458,13 @@ bool derive_check(const struct filter *from, struct err *err)
 
 static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n, struct err *err)
 {
-    struct filter_build *b = ctx;
+    struct builder *b = ctx;
     (void)count;
     b->n_known += n;
-    return filter_build_put(b, 0, hashes_of(hash), n, err);
+    return builder_put(b, 0, hashes_of(hash), n, err);
 }
 
-bool derive_put(const struct filter *from, struct filter_build *b, uint64_t *records,
-                struct err *err)
+bool derive_put(const struct filter *from, struct builder *b, uint64_t *records, struct err *err)
 {
     const struct layer *layer = &from->header.layers[0];
     if (!layer->kind->counts->hashes(layer, from->data[0], 0, UINT64_MAX, put, b, err) ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "write/make.h"
+#include "write/assembly.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ struct make_source {
 
 /* ---- The frame. */
 
-static bool open_input(struct make *m, const char *path, const char *done, struct err *err)
+static bool open_input(struct assembly *m, const char *path, const char *done, struct err *err)
 {
     struct filter *f = &m->in[m->n_in];
     if (!filter_open(f, path, FILTER_READ, err))
@@ -33,14 +33,14 @@ static bool open_input(struct make *m, const char *path, const char *done, struc
     return header_check_same(&m->in[0].header, m->in[0].path, &f->header, path, done, err);
 }
 
-static bool open_output(struct make *m, bool hold, struct err *err)
+static bool open_output(struct assembly *m, bool hold, struct err *err)
 {
     return newfile_open(&m->file, m->out, m->replace, err) &&
            (!m->prints || output_is_apart(m->file.old_fd, m->out, err)) &&
            (!hold || newfile_hold(&m->file, err));
 }
 
-static bool open_all(struct make *m, const char *const *paths, unsigned n, const char *done,
+static bool open_all(struct assembly *m, const char *const *paths, unsigned n, const char *done,
                      struct err *err)
 {
     if (m->out != NULL && !open_output(m, n > 0, err))
@@ -61,17 +61,18 @@ static bool open_all(struct make *m, const char *const *paths, unsigned n, const
     return true;
 }
 
-bool make_open(struct make *m, char *const *paths, unsigned n, const char *done, struct err *err)
+bool assembly_open(struct assembly *m, char *const *paths, unsigned n, const char *done,
+                   struct err *err)
 {
     return open_all(m, (const char *const *)paths, n, done, err);
 }
 
-bool make_open_one(struct make *m, const char *path, struct err *err)
+bool assembly_open_one(struct assembly *m, const char *path, struct err *err)
 {
     return open_all(m, &path, path != NULL, "", err);
 }
 
-bool make_check_sound(const struct make *m, struct err *err)
+bool assembly_check_sound(const struct assembly *m, struct err *err)
 {
     for (unsigned i = 0; i < m->n_in; i++)
         if (!filter_check_sound(&m->in[i], m->threads, err))
@@ -79,7 +80,7 @@ bool make_check_sound(const struct make *m, struct err *err)
     return true;
 }
 
-bool make_check_intact(const struct make *m, struct err *err)
+bool assembly_check_intact(const struct assembly *m, struct err *err)
 {
     for (unsigned i = 0; i < m->n_in; i++)
         if (!filter_check_intact(&m->in[i], err))
@@ -87,9 +88,9 @@ bool make_check_intact(const struct make *m, struct err *err)
     return true;
 }
 
-bool make_commit(struct make *m, struct err *err)
+bool assembly_commit(struct assembly *m, struct err *err)
 {
-    bool ok = make_check_intact(m, err) && header_commit(&m->header, &m->file, m->out, err);
+    bool ok = assembly_check_intact(m, err) && header_commit(&m->header, &m->file, m->out, err);
     if (m->replaces_input && !m->intersects)
         m->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
@@ -97,7 +98,7 @@ bool make_commit(struct make *m, struct err *err)
     return ok;
 }
 
-void make_close(struct make *m)
+void assembly_close(struct assembly *m)
 {
     for (unsigned i = 0; i < m->n_in; i++)
         filter_close(&m->in[i]);
@@ -108,7 +109,7 @@ void make_close(struct make *m)
 
 /* Begins the header of a result that has the keys of all inputs. If it replaces an input, writers
  * of that file go on with it. */
-static void begin_header(struct make *m)
+static void begin_header(struct assembly *m)
 {
     header_begin_like(&m->header, &m->in[0].header, m->reproducible);
     for (unsigned i = 0; i < m->n_in && !m->intersects && !m->reproducible; i++)
@@ -116,7 +117,7 @@ static void begin_header(struct make *m)
             filter_successor_id(&m->in[i], m->header.id);
 }
 
-static void add_source(struct make *m, const struct filter *f, unsigned i, unsigned to)
+static void add_source(struct assembly *m, const struct filter *f, unsigned i, unsigned to)
 {
     struct make_source *s = &m->source[m->n_sources++];
     s->layer = &f->header.layers[i];
@@ -128,7 +129,7 @@ static void add_source(struct make *m, const struct filter *f, unsigned i, unsig
 
 /* Writes layer `to`: its sources united; copied where the kind has no union; or, with `drop`, its
  * one source with shorter fingerprints. `layer` and `data` have room for all sources. */
-static bool write_layer(struct make *m, unsigned to, bool drop, const struct layer **layer,
+static bool write_layer(struct assembly *m, unsigned to, bool drop, const struct layer **layer,
                         const uint8_t **data, struct err *err)
 {
     struct target t = header_target(&m->header, to, m->file.fd, m->out, m->threads);
@@ -150,7 +151,7 @@ static bool write_layer(struct make *m, unsigned to, bool drop, const struct lay
 
 /* Writes all layers of m->header. In order: the offset of a layer depends on the lengths of those
  * before it, which `drop` changes. */
-static bool write_layers(struct make *m, bool drop, struct err *err)
+static bool write_layers(struct assembly *m, bool drop, struct err *err)
 {
     const struct layer **layer = calloc(m->n_sources, sizeof *layer);
     const uint8_t **data = calloc(m->n_sources, sizeof *data);
@@ -167,7 +168,7 @@ static bool write_layers(struct make *m, bool drop, struct err *err)
 /* ---- Union and intersection. */
 
 /* Can a layer be united with layer `to` of the result, into `united`? */
-static bool fits(const struct make *m, unsigned to, const struct layer *layer,
+static bool fits(const struct assembly *m, unsigned to, const struct layer *layer,
                  enum make_meets meets, struct layer *united)
 {
     const struct layer *with = &m->header.layers[to];
@@ -183,7 +184,7 @@ static bool fail_intersection(struct err *err)
 }
 
 /* A file can hold no more layers, and this one can be united with none of them. */
-static bool fail_full(const struct make *m, const struct layer *layer, struct err *err)
+static bool fail_full(const struct assembly *m, const struct layer *layer, struct err *err)
 {
     bool joins = !kind_unites(layer->kind), full = m->source[m->n_sources].meets == MEETS_NONE;
     for (unsigned i = 0; i < m->header.n_layers; i++)
@@ -206,7 +207,7 @@ static bool fail_full(const struct make *m, const struct layer *layer, struct er
 }
 
 /* Unites an input's layer with one of the result that it fits, or makes it a layer of its own. */
-static bool place_layer(struct make *m, const struct filter *f, unsigned which, struct err *err)
+static bool place_layer(struct assembly *m, const struct filter *f, unsigned which, struct err *err)
 {
     struct header *h = &m->header;
     const struct layer *layer = &f->header.layers[which];
@@ -227,7 +228,7 @@ static bool place_layer(struct make *m, const struct filter *f, unsigned which, 
     return true;
 }
 
-static bool is_of_one_size(const struct make *m)
+static bool is_of_one_size(const struct assembly *m)
 {
     const struct layer *first = &m->header.layers[0];
     bool same = m->header.n_layers == 1 && m->layer[0].n == m->n_in && kind_unites(first->kind);
@@ -238,7 +239,7 @@ static bool is_of_one_size(const struct make *m)
 }
 
 /* Keys are added to the last layer, so layers that take no keys come first. */
-static bool place_layers(struct make *m, struct err *err)
+static bool place_layers(struct assembly *m, struct err *err)
 {
     for (int takes_keys = 0; takes_keys < 2; takes_keys++)
         for (unsigned i = 0; i < m->n_in; i++)
@@ -252,7 +253,7 @@ static bool place_layers(struct make *m, struct err *err)
 }
 
 /* Completes the header of the placed layers. */
-static void union_header(struct make *m)
+static void union_header(struct assembly *m)
 {
     struct header *h = &m->header;
     double absent = 1;
@@ -278,7 +279,7 @@ static void union_header(struct make *m)
 
 /* Does the result grow? It does unless every input is one to which no layer is added, as filters of
  * fixed size and compact ones. */
-static bool grows(const struct make *m)
+static bool grows(const struct assembly *m)
 {
     bool any = false;
     for (unsigned i = 0; i < m->n_in; i++)
@@ -288,7 +289,7 @@ static bool grows(const struct make *m)
 
 /* Makes the result one that grows. It promises a rate that leaves a part for further layers: that
  * of the inputs together (`limit`), or less if fewer layers than theirs take the keys. */
-static void make_growing(struct make *m, double limit)
+static void make_growing(struct assembly *m, double limit)
 {
     struct header *h = &m->header;
     unsigned newest = h->n_layers - 1;
@@ -312,7 +313,7 @@ static void make_growing(struct make *m, double limit)
 
 /* Counts the keys that the bits of each layer show, as if each had been given once, in this order.
  */
-static void count_keys(struct make *m)
+static void count_keys(struct assembly *m)
 {
     struct header *h = &m->header;
     uint64_t n = 0;
@@ -334,7 +335,7 @@ static void count_keys(struct make *m)
     h->compat |= COMPAT_ESTIMATED;
 }
 
-static bool unite(struct make *m, struct err *err)
+static bool unite(struct assembly *m, struct err *err)
 {
     begin_header(m);
     memset(m->layer, 0, sizeof m->layer);
@@ -348,7 +349,7 @@ static bool unite(struct make *m, struct err *err)
 /* Takes apart the layers of the result that are fuller than `slack` times the design rates of their
  * sources: if these are of several sizes, those of one size stay together. False: there are none.
  */
-static bool take_apart(struct make *m, double slack)
+static bool take_apart(struct assembly *m, double slack)
 {
     bool any = false;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
@@ -367,7 +368,7 @@ static bool take_apart(struct make *m, double slack)
     return any;
 }
 
-bool make_union(struct make *m, bool intersect, double limit, struct err *err)
+bool assembly_union(struct assembly *m, bool intersect, double limit, struct err *err)
 {
     double design = 0;
     m->intersects = intersect;
@@ -397,13 +398,13 @@ static bool can_fold(const struct header *h)
     return any;
 }
 
-static const struct layer *from_layer(const struct make *m, unsigned i)
+static const struct layer *from_layer(const struct assembly *m, unsigned i)
 {
     return &m->in[0].header.layers[i];
 }
 
 /* The part of the rate p that a layer gets. Layers keep the proportion of their rates. */
-static double share(const struct make *m, unsigned i, double p)
+static double share(const struct assembly *m, unsigned i, double p)
 {
     return format_rate(from_layer(m, i)->fpr_design * p / m->in[0].header.fpr_design);
 }
@@ -411,7 +412,7 @@ static double share(const struct make *m, unsigned i, double p)
 /* Makes `out` the smallest layer into which layer i folds and whose bits keep its part of the rate
  * p; layer i itself if there is none. The bits differ from the design's formula by a few per cent
  * at most, so sizes are tried from the one that may do. */
-static void fold_layer(const struct make *m, unsigned i, double p, struct layer *out)
+static void fold_layer(const struct assembly *m, unsigned i, double p, struct layer *out)
 {
     const struct layer *layer = from_layer(m, i);
     const uint8_t *data = m->in[0].data[i];
@@ -427,7 +428,7 @@ static void fold_layer(const struct make *m, unsigned i, double p, struct layer 
 }
 
 /* Makes the header, with the layers folded. */
-static void fold_header(struct make *m, double p)
+static void fold_header(struct assembly *m, double p)
 {
     const struct header *from = &m->in[0].header;
     struct header *h = &m->header;
@@ -463,7 +464,7 @@ static bool counters_hold(const struct filter *f)
     return f->header.state == STATE_CLEAN && !filter_changed(f);
 }
 
-static bool fold(struct make *m, double p, struct err *err)
+static bool fold(struct assembly *m, double p, struct err *err)
 {
     char had[NUM_TEXT], wanted[NUM_TEXT];
     struct header *h = &m->header;
@@ -493,7 +494,7 @@ static bool can_drop(const struct header *h)
     return all;
 }
 
-static bool drop(struct make *m, double p, struct err *err)
+static bool drop(struct assembly *m, double p, struct err *err)
 {
     const struct header *from = &m->in[0].header;
     struct header *h = &m->header;
@@ -527,7 +528,7 @@ static unsigned bits_for(double n, double p, unsigned bits)
 }
 
 /* The same for a counted set. */
-static bool narrow(struct make *m, double p, struct err *err)
+static bool narrow(struct assembly *m, double p, struct err *err)
 {
     char fpr[NUM_TEXT], wanted[NUM_TEXT];
     const struct filter *f = &m->in[0];
@@ -563,7 +564,7 @@ static bool narrow(struct make *m, double p, struct err *err)
     return true;
 }
 
-static bool check_shrinks(const struct make *m, double p, struct err *err)
+static bool check_shrinks(const struct assembly *m, double p, struct err *err)
 {
     const struct header *h = &m->in[0].header;
     if (!can_fold(h) && !can_drop(h) && !combine_counts(h))
@@ -578,16 +579,16 @@ static bool check_shrinks(const struct make *m, double p, struct err *err)
            fail(err, "'%s' has generations, which cannot be folded", m->in[0].path);
 }
 
-bool make_shrink(struct make *m, double p, struct err *err)
+bool assembly_shrink(struct assembly *m, double p, struct err *err)
 {
     const struct header *h = &m->in[0].header;
-    if (!check_shrinks(m, p, err) || !make_check_sound(m, err))
+    if (!check_shrinks(m, p, err) || !assembly_check_sound(m, err))
         return false;
     if (p == 0)
         p = h->fpr_design;
     if (combine_counts(h))
-        return narrow(m, p, err) && make_commit(m, err);
+        return narrow(m, p, err) && assembly_commit(m, err);
     if (can_drop(h))
-        return drop(m, p, err) && make_commit(m, err);
-    return fold(m, p, err) && make_commit(m, err);
+        return drop(m, p, err) && assembly_commit(m, err);
+    return fold(m, p, err) && assembly_commit(m, err);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  * Builds a new filter file from an unknown number of keys.
  *
- *     struct filter_build b = {.design = &design, .rule = &rule, .file = &file, ...};
- *     if (!filter_build_begin(&b, &err)) ...
- *     if (filter_build_in_order(&b))
- *         ... filter_build_add(&b, hashes, known, n, &done, &err) ...    // in input order
+ *     struct builder b = {.design = &design, .rule = &rule, .file = &file, ...};
+ *     if (!builder_begin(&b, &err)) ...
+ *     if (builder_in_order(&b))
+ *         ... builder_add(&b, hashes, known, n, &done, &err) ...    // in input order
  *     else
- *         ... filter_build_put(&b, worker, hashes, n, &err) ...         // any thread
- *     ... filter_build_write(&b, n_put, &err) ...
- *     filter_build_free(&b);                                            // in any case
+ *         ... builder_put(&b, worker, hashes, n, &err) ...         // any thread
+ *     ... builder_write(&b, n_put, &err) ...
+ *     builder_free(&b);                                            // in any case
  *
  * There are two ways, and the kind of the filter decides:
  *
@@ -22,8 +22,8 @@
  * How many keys are distinct is found by sorting them, or, with many keys in a kind whose census
  * tells it well enough, from the bits of the filter that was made (`counted`).
  */
-#ifndef WRITE_FILTER_BUILD_H
-#define WRITE_FILTER_BUILD_H
+#ifndef WRITE_BUILDER_H
+#define WRITE_BUILDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,19 +38,19 @@
 #include "file/newfile.h"
 #include "write/writer.h"
 
-struct filter_build {
+struct builder {
     const struct design *design;
     const struct key_rule *rule; /* seed and preparation, for the header */
-    struct newfile *file;        /* for filter_build_write */
+    struct newfile *file;        /* for builder_write */
     const char *name;            /* of the file, in messages */
     const struct filter *old;    /* writers of this file go on with the new one; NULL: none */
-    uint64_t memory;             /* bytes, besides the filter; filter_build_min_memory at least */
+    uint64_t memory;             /* bytes, besides the filter; builder_min_memory at least */
     const char *scratch_dir;     /* for keys that do not fit in `memory` */
-    unsigned threads;            /* workers; filter_build_begin lowers it to what `memory` allows */
+    unsigned threads;            /* workers; builder_begin lowers it to what `memory` allows */
     bool reproducible;           /* no time and no random id in the file */
     bool progress;               /* shown while keys are counted */
     uint64_t n_known;            /* distinct hashes that were put; 0: unknown */
-    bool forecast;               /* filter_build_forecast is called instead of filter_build_write */
+    bool forecast;               /* builder_forecast is called instead of builder_write */
     bool exact;                  /* count the distinct keys even if they are many */
     /* Results. */
     struct header header;
@@ -70,51 +70,49 @@ struct filter_build {
 };
 
 /* The smallest memory that suffices for one thread. */
-uint64_t filter_build_min_memory(const struct design *design);
+uint64_t builder_min_memory(const struct design *design);
 
-bool filter_build_begin(struct filter_build *b, struct err *err);
+bool builder_begin(struct builder *b, struct err *err);
 
 /* Must keys be added in input order, from one thread at a time? */
-bool filter_build_in_order(const struct filter_build *b);
+bool builder_in_order(const struct builder *b);
 
 /* As store_add; false if not all keys were added. */
-bool filter_build_add(struct filter_build *b, struct hashes hashes, uint64_t *known, size_t n,
-                      size_t *done, struct err *err);
+bool builder_add(struct builder *b, struct hashes hashes, uint64_t *known, size_t n, size_t *done,
+                 struct err *err);
 
-bool filter_build_put(struct filter_build *b, unsigned worker, struct hashes hashes, size_t n,
-                      struct err *err);
+bool builder_put(struct builder *b, unsigned worker, struct hashes hashes, size_t n,
+                 struct err *err);
 
 /* Writes the layers; the caller commits the file with b.header (header_commit). n_put: hashes that
  * were put or added. */
-bool filter_build_write(struct filter_build *b, uint64_t n_put, struct err *err);
+bool builder_write(struct builder *b, uint64_t n_put, struct err *err);
 
 /* The same for design->batch_for: writes into an empty, temporary file. The layer is
  * header.layers[0]. */
-bool filter_build_batch(struct filter_build *b, uint64_t n_put, int fd, const char *name,
-                        struct err *err);
+bool builder_batch(struct builder *b, uint64_t n_put, int fd, const char *name, struct err *err);
 
 /* The same without a file: counts all keys and computes the FPR by formula instead of a census. */
-bool filter_build_forecast(struct filter_build *b, uint64_t n_put, struct err *err);
+bool builder_forecast(struct builder *b, uint64_t n_put, struct err *err);
 
-void filter_build_free(struct filter_build *b);
+void builder_free(struct builder *b);
 
 /* Creates a filter without keys at `path`. The layers of `h` must be placed. Succeeds without a
  * change if `path` exists by then. */
-bool filter_build_empty_file(const char *path, const struct header *h, struct err *err);
+bool builder_empty_file(const char *path, const struct header *h, struct err *err);
 
 /* ---- Makes a filter from a counted set, without the original keys: the set must have kept their
  * whole 64-bit hashes. The result is the same as if built from the original records.
  *
  *     if (!derive_check(&from, &err)) ...
- *     ... filter_build_begin(&b, &err), with the key preparation of from.header ...
+ *     ... builder_begin(&b, &err), with the key preparation of from.header ...
  *     if (!derive_put(&from, &b, &n_put, &err)) ...
- *     ... filter_build_write(&b, n_put, &err) ... */
+ *     ... builder_write(&b, n_put, &err) ... */
 
 /* Has the filter whole hashes? If not, the error says what is needed. */
 bool derive_check(const struct filter *from, struct err *err);
 
 /* Puts all hashes into the build. Sets *records to the set's count of records. */
-bool derive_put(const struct filter *from, struct filter_build *b, uint64_t *records,
-                struct err *err);
+bool derive_put(const struct filter *from, struct builder *b, uint64_t *records, struct err *err);
 
 #endif
