@@ -356,15 +356,12 @@ static bool read_key_files(struct create *c)
 {
     struct stat old;
     bool exists = stat(c->path, &old) == 0;
-    /* Prepared as text, they are text. */
-    unsigned counted =
-        (c->keyopt.rule.prep & PREP_FLAGS) == 0 ? (unsigned)SIGN_COUNTS | SIGN_RANGE : 0;
     c->feed = (struct feed){.keyopt = &c->keyopt,
                             .title = "reading keys",
                             .refuse = exists ? &old : NULL,
                             .ctx = c,
                             .slot_size = sizeof(struct feed_part),
-                            .tally.refused = SIGN_DIGESTS | counted,
+                            .advice.makes = true,
                             .work = put};
     if (builder_in_order(&c->build)) {
         c->feed.slot_size = sizeof(struct in_order);

@@ -17,7 +17,6 @@
 
 static void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 {
-    of_chunk->signs |= b->signs;
     of_chunk->hex_len = batch_join_len(of_chunk->hex_len, b->hex_len);
     of_chunk->records += b->n;
     of_chunk->bad += b->n_bad;
@@ -26,9 +25,6 @@ static void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 /* After the last batch. */
 static void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
 {
-    of_chunk->signs |= b->signs;
-    of_chunk->digits = b->digits;
-    of_chunk->quoted = b->quoted;
     of_chunk->bad_record = b->bad_record;
     if (b->bad_record)
         of_chunk->reason = b->bad_reason;
@@ -54,80 +50,6 @@ static void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
     t->in_file += of_chunk->records + of_chunk->header;
     t->bad += of_chunk->bad;
     t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
-}
-
-/* What is printed once in a run, after "records in 'FILE' ". */
-static const struct {
-    enum sign sign;
-    bool at_begin; /* of a file */
-    const char *text;
-} hints[] = {
-    {SIGN_CR, false, "end in CR, which is taken as part of the key; --crlf drops it"},
-    {SIGN_COUNTS, false,
-     "look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 and --hex, or "
-     "--input-digests if the filter has --digest"},
-    {SIGN_NUL, true,
-     "end in NUL, not in newlines, so that all of them are one key; -0 separates them"},
-    {SIGN_LINES, true,
-     "end in newlines, not in NUL, so that all of them are one key; without -0 they are separate"},
-    {SIGN_MARK, true,
-     "begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops "
-     "it"},
-    {SIGN_DIGESTS, true,
-     "look like digests already: add --input-digests, or make the filter without --digest to store "
-     "them as text"},
-    {SIGN_RANGE, true,
-     "lack the first 5 of 40 digits, which are in the names of range files: seen-passwords(7) has "
-     "the command that joins them"},
-    {SIGN_HEX, false,
-     "are like $HEX[6b6579], which is taken as it is; perl -pe "
-     "'s/^\\$HEX\\[(.*)]$/pack \"H*\", $1/e' writes the bytes that are meant"},
-};
-
-/* The whole command for a list of counted digests. */
-static bool refuse_counted(const struct tally *t, size_t digits)
-{
-    const char *where = tally_where(t);
-    const char *digest = digits == 40   ? "--digest sha1 --input-digests"
-                         : digits == 64 ? "--digest sha256 --input-digests"
-                         : digits == 32 ? "--digest ntlm --input-digests"
-                                        : "--hex";
-    return say_error(
-        "records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
-        "%s -d: -f1 FILTER %s (--trim takes records as they are)",
-        where, digest, where[0] == '(' ? "<FILE" : where);
-}
-
-/* CSV, whose quotes -d does not understand. */
-static void hint_quoted(struct tally *t, size_t record)
-{
-    if (record == 0 || (t->signs & SIGN_QUOTED) != 0)
-        return;
-    t->signs |= SIGN_QUOTED;
-    say_note("%s:%llu: there is a delimiter between quotes: quotes of CSV are not understood; "
-             "'csvformat -T FILE | seen ...' makes TABs of delimiters",
-             tally_where(t), (unsigned long long)t->in_file + record);
-}
-
-/* False: there is a sign that is an error. */
-static bool hint(struct tally *t, const struct chunk_tally *of_chunk)
-{
-    unsigned signs = of_chunk->signs;
-    if ((signs & SIGN_DIGESTS) != 0 && (t->refused & SIGN_COUNTS) == 0)
-        signs &= ~(unsigned)SIGN_COUNTS;
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
-        if ((signs & ~t->signs & hints[i].sign) == 0 || (hints[i].at_begin && t->in_file > 0))
-            continue;
-        t->signs |= hints[i].sign;
-        bool refused = (hints[i].sign & t->refused) != 0;
-        if (refused && hints[i].sign == SIGN_COUNTS)
-            return refuse_counted(t, of_chunk->digits);
-        say(refused ? "" : "note: ", "records in '%s' %s", tally_where(t), hints[i].text);
-        if (refused)
-            return false;
-    }
-    hint_quoted(t, of_chunk->quoted);
-    return true;
 }
 
 uint64_t tally_keys(const struct tally *t)
@@ -165,13 +87,10 @@ bool feed_fail(struct feed *f, uint64_t n, const char *fmt, ...)
     return fail_run(f);
 }
 
-/* Counts a committed chunk, shows progress, and prints notes about what the chunk has. False: that
- * is an error. */
+/* Counts a committed chunk, and shows progress. False: it ends at a bad record. */
 static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
 {
     struct tally *t = &f->tally;
-    if (!hint(t, of_chunk))
-        return fail_run(f);
     tally_add(t, of_chunk);
     if (of_chunk->bad_record)
         return feed_fail(f, 0, "%s", of_chunk->reason.text);
@@ -229,12 +148,18 @@ static bool commit_part(struct feed *f, struct feed_part *part)
     return f->commit == NULL || f->commit(f->ctx, part);
 }
 
+/* What the chunk's records look like, before they are taken. */
+static bool advise(struct feed *f, const struct chunk *chunk)
+{
+    return advice_look(&f->advice, tally_where(&f->tally), chunk, f->tally.in_file) || fail_run(f);
+}
+
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
     struct feed_part *part = slot;
     tally_begin(&f->tally, chunk);
-    bool ok = commit_part(f, part) && report_chunk(f, &part->tally);
+    bool ok = advise(f, chunk) && commit_part(f, part) && report_chunk(f, &part->tally);
     if (f->keyopt->rule.secret)
         private_clean_stack();
     return ok;
@@ -348,8 +273,10 @@ static void free_batches(struct feed *f)
 bool feed_run(struct feed *f)
 {
     f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
+    f->advice.keyopt = f->keyopt;
     bool ok = (f->batch != NULL || say_error("out of memory")) && feed_input(f);
     free_batches(f);
+    advice_end(&f->advice);
     if (!ok)
         f->failed = true;
     return !f->failed;

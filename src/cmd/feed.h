@@ -37,6 +37,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "cmd/advice.h"
 #include "cmd/keyopt.h"
 #include "keys/batch.h"
 #include "keys/input.h"
@@ -46,11 +47,9 @@
 /* The records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
-    uint64_t header;       /* records of a header, not counted in `records` */
-    unsigned signs;        /* enum sign */
-    size_t digits, quoted; /* as in a batch */
-    size_t hex_len;        /* of all keys (batch_join_len) */
-    bool bad_record;       /* stopped before record `records` of the chunk, which has no key */
+    uint64_t header; /* records of a header, not counted in `records` */
+    size_t hex_len;  /* of all keys (batch_join_len) */
+    bool bad_record; /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };
 
@@ -61,8 +60,6 @@ struct tally {
     uint64_t in_file; /* records before the next one in that file, or in the keys given */
     uint64_t records, bad;
     size_t hex_len;
-    unsigned signs;   /* about which a hint was printed */
-    unsigned refused; /* signs that are errors; set by the caller */
 };
 
 /* The name of the file that the records come from; not for keys given with -k. */
@@ -112,6 +109,7 @@ struct feed {
     /* Frees what the command attached to a slot. NULL: nothing to free. */
     void (*slot_free)(void *slot);
 
+    struct advice advice;
     struct tally tally; /* of the chunks committed so far */
     atomic_bool failed; /* a message was printed */
     bool unreadable;    /* with keep_going: a file could not be read */

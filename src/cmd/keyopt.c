@@ -410,10 +410,3 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
     keyopt->rule.mark = header->secret;
     return keyopt_check_digest(keyopt, err) && adopt_secret(keyopt, header, path, err);
 }
-
-void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path)
-{
-    if (saw_cr && !keyopt->rule.crlf)
-        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 path);
-}

@@ -98,7 +98,4 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
  * keyopt_adopt checks this. A command that adopts no filter must call it. */
 bool keyopt_check_digest(const struct keyopt *keyopt, struct err *err);
 
-/* Suggests --crlf if lines of a list of keys, such as that of --confirm, end in CR. */
-void keyopt_hint_crlf(const struct keyopt *keyopt, bool saw_cr, const char *path);
-
 #endif

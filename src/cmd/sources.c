@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/say.h"
+#include "cmd/advice.h"
 #include "cmd/warn.h"
 #include "file/header.h"
 
@@ -96,7 +97,7 @@ bool sources_open(struct sources *s, struct err *err)
     if (!open_list(s, err))
         return false;
     if (s->list != NULL)
-        keyopt_hint_crlf(s->keyopt, s->list->saw_cr, s->list_path);
+        advice_list(s->keyopt, s->list->saw_cr, s->list_path);
     return true;
 }
 

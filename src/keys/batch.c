@@ -33,32 +33,20 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-/* In CSV, a field that contains delimiters is quoted. Does the field begin with a quote that ends
- * in a later field; or, if fields are counted from the end, end with one that begins in an earlier?
- */
-static unsigned torn(const char *p, const char *end, int field)
-{
-    bool begins = p < end && *p == '"', ends = p < end && end[-1] == '"', alone = end - p == 1;
-    return (field > 0 ? begins : ends) && (alone || begins != ends) ? SIGN_QUOTED : 0;
-}
-
-/* Narrows *key to its field number `field`. Adds SIGN_QUOTED to *signs if
- * that or a field before it is torn. */
-static bool take_delimited(struct slice *key, int field, char delimiter, unsigned *signs)
+/* Narrows *key to its field number `field`. */
+static bool take_delimited(struct slice *key, int field, char delimiter)
 {
     const char *p = key->data, *end = p + key->len;
     for (; field > 1; field--) {
         const char *d = memchr(p, delimiter, (size_t)(end - p));
         if (!d)
             return false;
-        *signs |= torn(p, d, field);
         p = d + 1;
     }
     for (; field < -1; field++) {
         const char *d = bytes_last(p, delimiter, (size_t)(end - p));
         if (!d)
             return false;
-        *signs |= torn(d + 1, end, field);
         end = d;
     }
     if (field == 1) {
@@ -68,7 +56,6 @@ static bool take_delimited(struct slice *key, int field, char delimiter, unsigne
         const char *d = bytes_last(p, delimiter, (size_t)(end - p));
         p = d ? d + 1 : p;
     }
-    *signs |= torn(p, end, field);
     key->data = p;
     key->len = (size_t)(end - p);
     return true;
@@ -98,10 +85,9 @@ static bool take_word(struct slice *key, int field)
     return begin < stop;
 }
 
-static bool cut_field(struct slice *key, int field, const struct key_rule *rule, unsigned *signs)
+static bool cut_field(struct slice *key, int field, const struct key_rule *rule)
 {
-    return rule->whitespace ? take_word(key, field)
-                            : take_delimited(key, field, rule->delimiter, signs);
+    return rule->whitespace ? take_word(key, field) : take_delimited(key, field, rule->delimiter);
 }
 
 static bool joins_fields(const struct key_rule *rule)
@@ -111,14 +97,13 @@ static bool joins_fields(const struct key_rule *rule)
 
 /* Joins several fields to make the key at *to, and advances *to. Returns 0, or the first field that
  * is missing. */
-static int join_fields(struct slice *key, const struct key_rule *rule, char **to, unsigned *signs)
+static int join_fields(struct slice *key, const struct key_rule *rule, char **to)
 {
     char *at = *to;
     for (const int *field = rule->field; *field != 0; field++) {
         struct slice part = *key;
-        if (!cut_field(&part, *field, rule, signs))
+        if (!cut_field(&part, *field, rule))
             return *field;
-        *signs |= ends_in_cr(part) ? SIGN_CR : 0;
         if (field > rule->field)
             *at++ = rule->whitespace ? ' ' : rule->delimiter;
         memcpy(at, part.data, part.len);
@@ -342,8 +327,6 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_bad = 0;
     b->n_before = 0;
     b->bad_record = false;
-    b->signs = 0;
-    b->digits = b->quoted = 0;
     b->record[0] = data;
     b->at = data;
     b->end = data + len;
@@ -376,112 +359,6 @@ static struct slice bare_record(const struct batch *b, size_t i)
 {
     size_t len = (size_t)(b->record[i + 1] - b->record[i]);
     return (struct slice){b->record[i], len - has_terminator(b, i)};
-}
-
-enum { RANGE_DIGITS = 35 };
-
-/* Lists of stolen passwords have lines like this: a digest of 16 to 64 bytes in hexadecimal, or all
- * but the first 5 digits of one of SHA-1, a colon, and a count. Returns the number of digits, or
- * 0. */
-static size_t digits_counted(struct slice record)
-{
-    size_t digits = 0, i;
-    while (digits < record.len && hex_value(record.data[digits]) < 16)
-        digits++;
-    if (digits < 32 || digits > 128 || (digits % 2 != 0 && digits != RANGE_DIGITS))
-        return 0;
-    if (ends_in_cr(record))
-        record.len--;
-    if (record.len < digits + 2 || record.data[digits] != ':')
-        return 0;
-    for (i = digits + 1; i < record.len && record.data[i] >= '0' && record.data[i] <= '9'; i++)
-        ;
-    return i == record.len ? digits : 0;
-}
-
-static bool is_hex_escape(struct slice record)
-{
-    return record.len > 6 && memcmp(record.data, "$HEX[", 5) == 0 &&
-           record.data[record.len - 1] == ']';
-}
-
-/* Does the chunk begin with a byte order mark that belongs to a key? */
-static unsigned mark_of(const struct key_rule *rule, struct slice record)
-{
-    bool first = !rule->field[0];
-    for (const int *field = rule->field; *field != 0; field++)
-        first |= *field == 1;
-    return first && record.len >= 3 && !memcmp(record.data, "\xef\xbb\xbf", 3) ? SIGN_MARK : 0;
-}
-
-/* Does the record, which is all of the chunk, end in this byte and look like text? */
-static bool is_all(struct slice record, char end)
-{
-    bool text = record.data[record.len - 1] == end;
-    for (size_t i = 0; text && i < record.len && i < 64; i++)
-        text = record.data[i] == end || (unsigned char)record.data[i] >= '\t';
-    return text;
-}
-
-/* Is the key of the record, or its only field, a digest of that length in hexadecimal digits? */
-static bool is_digest_of(const struct key_rule *rule, struct slice record, size_t len)
-{
-    unsigned signs = 0;
-    if (rule->field[0] && (rule->field[1] || !cut_field(&record, rule->field[0], rule, &signs)))
-        return false;
-    if (ends_in_cr(record))
-        record.len--;
-    size_t digits = 0;
-    while (digits < record.len && hex_value(record.data[digits]) < 16)
-        digits++;
-    return digits == 2 * len && digits == record.len;
-}
-
-/* Looks for a CR at the end of a key, and for $HEX[...]. */
-static inline void look_at_key(struct batch *b, struct slice key, bool terminated)
-{
-    if (key.len == 0)
-        return;
-    if (key.data[key.len - 1] == '\r' && terminated && !b->rule->crlf)
-        b->signs |= SIGN_CR;
-    if (key.data[0] == '$' && is_hex_escape(key))
-        b->signs |= SIGN_HEX;
-}
-
-/* Looks for signs of a probable mistake. Records of a file tend to be alike, so only the first few
- * are checked. */
-static void look_at_first(struct batch *b)
-{
-    const struct key_rule *rule = b->rule;
-    bool is_digest = rule->field[0] && (rule->digested || (rule->prep & PREP_FLAGS) ||
-                                        rule->field[0] != 1 || rule->field[1]);
-    const struct digest *digest = rule->digested ? NULL : digest_by_id(prep_digest(rule->prep));
-    bool terminated = has_terminator(b, b->n - 1);
-    size_t n = b->n - !terminated, n_seen = 0, n_digests = 0;
-    struct slice first = {b->record[0], (size_t)(b->record[1] - b->record[0])};
-    b->signs |= mark_of(rule, first);
-    if (b->n == 1 && !terminated && is_all(first, rule->terminator ? '\0' : '\n'))
-        b->signs |= rule->terminator ? SIGN_NUL : SIGN_LINES;
-    for (size_t i = 0; i < n && i < 8 && rule->terminator == '\n'; i++) {
-        struct slice record = bare_record(b, i);
-        size_t digits = is_digest ? 0 : digits_counted(record);
-        look_at_key(b, record, !rule->field[0]);
-        if (digits > 0) {
-            b->signs |= digits == RANGE_DIGITS ? SIGN_RANGE : SIGN_COUNTS;
-            b->digits = digits;
-        }
-        n_digests += digest != NULL && is_digest_of(rule, record, digest->len);
-        n_seen++;
-    }
-    if (n_seen > 0 && n_digests == n_seen)
-        b->signs |= SIGN_DIGESTS;
-}
-
-/* The same for every eighth of the first n records: all of them would cost 7 % of a query. */
-static void look_at_records(struct batch *b, size_t n)
-{
-    for (size_t i = 0; i < n; i += 8)
-        look_at_key(b, (struct slice){b->record[i], hash_len(b->record, NULL, i)}, true);
 }
 
 /* Does preparation copy keys? Otherwise they are parts of the records. */
@@ -543,19 +420,15 @@ static void stop_before(struct batch *b, size_t i)
     b->n = i;
 }
 
-/* Narrows *key, record i, to its field, or joins its fields at *to. */
-static bool take_joined(struct batch *b, size_t i, char **to, struct slice *key)
+/* Narrows *key, a record, to its field, or joins its fields at *to. */
+static bool take_joined(struct batch *b, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
     int missing = rule->field[0];
-    unsigned signs = 0;
     if (joins_fields(rule))
-        missing = join_fields(key, rule, to, &signs);
-    else if (cut_field(key, missing, rule, &signs))
+        missing = join_fields(key, rule, to);
+    else if (cut_field(key, missing, rule))
         missing = 0;
-    if ((signs & SIGN_QUOTED) != 0 && b->quoted == 0)
-        b->quoted = b->n_before + i + 1;
-    b->signs |= rule->crlf ? signs & ~(unsigned)SIGN_CR : signs;
     b->missing = missing;
     return missing == 0;
 }
@@ -571,10 +444,8 @@ static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct sl
         return prepare_key(key, rule, *to);
     if (rule->crlf && whole && ends_in_cr(*key))
         key->len--;
-    if (rule->field[0] && !take_joined(b, i, to, key))
+    if (rule->field[0] && !take_joined(b, to, key))
         return KEY_NO_FIELD;
-    if (rule->terminator == '\n')
-        look_at_key(b, *key, whole);
     return prepare_key(key, rule, *to);
 }
 
@@ -693,8 +564,6 @@ static bool hash_batch(struct batch *b)
     if (is_unprepared(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t last = b->n - 1, whole = last + has_terminator(b, last);
-        if (!rule->given && rule->terminator == '\n')
-            look_at_records(b, whole);
         fn->keys(b->record, NULL, whole, &rule->seed, b->hash, BATCH_MAX);
         if (whole < b->n)
             fn->keys(&b->record[last], &(size_t){bare_record(b, last).len}, 1, &rule->seed,
@@ -719,8 +588,6 @@ bool batch_next(struct batch *b)
     cut_records(b);
     if (!b->n)
         return false;
-    if (!b->n_before && !b->rule->given)
-        look_at_first(b);
     return hash_batch(b);
 }
 

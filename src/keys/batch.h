@@ -57,21 +57,6 @@ static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)
 
 enum { BATCH_MAX = HASH_BATCH };
 
-/* Signs of a probable mistake. */
-enum sign {
-    SIGN_CR = 1,     /* crlf is off, and a key ends in CR */
-    SIGN_COUNTS = 2, /* a record is HEX:COUNT, a digest in hexadecimal and a number, but the rule
-                        does not take a field of hexadecimal digits, or of text, as the key */
-    SIGN_NUL = 4,    /* the chunk is one record without its newline, which ends in NUL ... */
-    SIGN_LINES = 8,  /* ... or without its NUL, which ends in a newline */
-    SIGN_MARK = 16,  /* the chunk begins with the byte order mark of UTF-8, and the first key too */
-    SIGN_DIGESTS =
-        64, /* the rule takes digests of keys, and the first keys look like such digests */
-    SIGN_RANGE = 128,  /* as SIGN_COUNTS, but the first 5 digits of SHA-1 are missing */
-    SIGN_QUOTED = 256, /* there is a delimiter between quotes */
-    SIGN_HEX = 512,    /* a record is $HEX[...], as password crackers write one */
-};
-
 struct batch {
     const struct key_rule *rule;
     size_t n; /* records in this batch, at most BATCH_MAX */
@@ -86,9 +71,6 @@ struct batch {
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
     struct err bad_reason;
-    unsigned signs; /* what records of the chunk look like: enum sign */
-    size_t digits;  /* with SIGN_COUNTS: the number of hexadecimal digits */
-    size_t quoted;  /* with SIGN_QUOTED: the first such record of the chunk, from 1 */
     size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
     const char *at, *end;       /* bytes not split yet */

@@ -69,6 +69,16 @@ bits_of()
     [[ $output == a && -z $stderr ]]
     run -1 --separate-stderr seen query f.seen digests
     [ "$stderr" = "seen: note: records in 'digests' $said" ]
+    # One is enough, however it is given: without its newline, with a NUL, on the command line.
+    digest=$(head -n 1 digests)
+    run -1 --separate-stderr seen query f.seen < <(printf %s "$digest")
+    [ "$stderr" = "seen: note: records in '(standard input)' $said" ]
+    run -1 --separate-stderr seen query -0 f.seen < <(printf '%s\0' "$digest")
+    [ "$stderr" = "seen: note: records in '(standard input)' $said" ]
+    run -1 --separate-stderr seen query f.seen -k "$digest"
+    [ "$stderr" = "seen: note: keys $said" ]
+    printf %s "$digest" >one
+    refuses "seen: records in 'one' $said" seen create --digest sha1 g.seen one
     # Those of another length, and those that are not alike, are passwords.
     sha256sum </dev/null | cut -c 1-64 | quiet seen create --digest sha1 g.seen
     { cat digests; echo x; } | quiet seen create --force --digest sha1 g.seen

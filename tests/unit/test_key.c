@@ -420,31 +420,6 @@ TEST(encoded_keys_have_room)
     }
 }
 
-TEST(cr_is_noticed_once_it_may_matter)
-{
-    static const struct {
-        struct key_rule rule;
-        const char *input;
-        bool saw;
-    } cases[] = {
-        {{.terminator = '\n'}, "a\r\nb\n", true},
-        {{.terminator = '\n'}, "a\nb\r\n", true},
-        {{.terminator = '\n'}, "a\nb\r", false}, /* no newline behind it */
-        {{.terminator = '\n'}, "a\rb\n", false},
-        {{.terminator = '\n'}, "\n\n", false},
-        {{.terminator = '\n', .crlf = true}, "a\r\n", false},
-        {{.terminator = 'x'}, "a\rx", false},
-        {{.terminator = '\n', .prep = PREP_TRIM}, "a\r\n", true},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct batch *b = batch_new(&cases[i].rule);
-        batch_start(b, cases[i].input, strlen(cases[i].input));
-        CHECK(batch_next(b));
-        CHECK(((b->signs & SIGN_CR) != 0) == cases[i].saw);
-        batch_free(b);
-    }
-}
-
 /* Makes the one record of a batch, which has room for it. Its key's hash in *hash. */
 static bool take_given(struct batch *b, const char *key, size_t len, uint64_t *hash)
 {
@@ -664,7 +639,6 @@ int main(void)
         RUN(encoded_keys_have_room);
         RUN(what_cannot_be_a_key_before_it_is_encoded);
     }
-    RUN(cr_is_noticed_once_it_may_matter);
     RUN(fold_changes_letters_and_nothing_else);
     RUN(hex_spells_every_byte);
     RUN(hex_takes_nothing_but_digits);
