@@ -271,16 +271,23 @@ static bool take_record_batch(struct adding *a, struct batch *b, struct added *r
     return true;
 }
 
-static bool take_chunk(void *ctx, void *slot, struct err *err)
+static bool take_records(void *ctx, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
     struct batch *b;
+    bool ok = true;
     r->keys.n = r->done = 0;
-    bool ok = sources_enter(&a->sources, r->part.chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = take_record_batch(a, b, r, err);
-    return sources_leave(&a->sources, ok, err);
+    return ok;
+}
+
+static bool take_chunk(void *ctx, void *slot, struct err *err)
+{
+    struct adding *a = ctx;
+    struct added *r = slot;
+    return sources_ask(&a->sources, &r->part, take_records, a, r, err);
 }
 
 /* Commits: one chunk at a time. */

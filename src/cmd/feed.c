@@ -111,6 +111,13 @@ struct batch *feed_next(struct feed_part *part)
     return b;
 }
 
+void feed_start(struct feed_part *part)
+{
+    const struct chunk *chunk = part->chunk;
+    part->tally = (struct chunk_tally){.header = chunk->header};
+    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
+}
+
 /* The worker's batch, which is made when it is first needed. NULL: out of memory. */
 static struct batch *batch_of(struct feed *f, unsigned worker)
 {
@@ -125,14 +132,13 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct feed_part *part = slot;
     part->chunk = chunk;
     part->worker = worker;
-    part->tally = (struct chunk_tally){.header = chunk->header};
     part->batch = batch_of(f, worker);
     if (part->batch == NULL) {
         fail(&part->err, "out of memory");
         part->failed = true;
         return;
     }
-    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
+    feed_start(part);
     part->failed = !f->work(f->ctx, slot, &part->err);
     batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {

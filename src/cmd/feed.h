@@ -122,8 +122,9 @@ struct feed {
  * a signal or a callback stopped it. */
 bool feed_run(struct feed *f);
 
-/* The next batch of the slot's chunk; NULL at its end. */
+/* The next batch of the slot's chunk; NULL at its end. feed_start: from the first one again. */
 struct batch *feed_next(struct feed_part *part);
+void feed_start(struct feed_part *part);
 
 /* In commit: fails the run because of record `n` of the chunk, from 0, or of its key. Returns
  * false. */

@@ -242,17 +242,19 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
 }
 
-static bool answer_chunk(struct query *q, struct result *r, struct err *err)
+static bool answer_chunk(void *ctx, void *slot, struct err *err)
 {
+    struct query *q = ctx;
+    struct result *r = slot;
     const struct chunk *chunk = r->part.chunk;
     struct batch *b;
+    bool ok = true;
     r->selected = r->present = 0;
     r->n_labels = 0;
     r->out.len = 0;
-    bool ok = sources_enter(&q->sources, chunk->len, err);
     while (ok && (b = feed_next(&r->part)) != NULL)
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
-    return sources_leave(&q->sources, ok, err);
+    return ok;
 }
 
 static bool work(void *ctx, void *slot, struct err *err)
@@ -261,7 +263,7 @@ static bool work(void *ctx, void *slot, struct err *err)
     struct result *r = slot;
     const struct chunk *chunk = r->part.chunk;
     r->out.secret = q->keyopt.rule.secret;
-    bool ok = answer_chunk(q, r, err);
+    bool ok = sources_ask(&q->sources, &r->part, answer_chunk, q, r, err);
     if (ok && chunk->first_header && q->output == OUT_RECORDS)
         ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
     return ok &&

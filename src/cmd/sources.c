@@ -173,11 +173,28 @@ bool sources_enter(struct sources *s, size_t len, struct err *err)
     return ok;
 }
 
-bool sources_leave(struct sources *s, bool ok, struct err *err)
+bool sources_leave(struct sources *s, bool ok, bool *again, struct err *err)
 {
     for (size_t i = 0; i < s->n; i++)
-        ok = store_leave(s->filter[i].now, ok, err);
+        ok = store_leave(s->filter[i].now, ok, again, err);
     pthread_rwlock_unlock(&s->lock);
+    return ok;
+}
+
+/* A file that changes more often while one chunk is asked is written to all the time. */
+enum { TRIES = 100 };
+
+bool sources_ask(struct sources *s, struct feed_part *part, sources_asker *ask, void *ctx,
+                 void *slot, struct err *err)
+{
+    bool ok = false, again = true;
+    for (int tries = 0; again && tries < TRIES; tries++) {
+        again = false;
+        if (tries > 0)
+            feed_start(part);
+        ok = sources_enter(s, part->chunk->len, err);
+        ok = sources_leave(s, ok && ask(ctx, slot, err), &again, err);
+    }
     return ok;
 }
 

@@ -7,9 +7,8 @@
  *     sources_add(&s, s.n, path, &err)                   // each filter
  *     sources_open(&s, &err)
  *     ... for each chunk, in any thread:
- *     ok = sources_enter(&s, chunk->len, &err)
- *     ok = ok && sources_query(&s, batch, &answers, &err)
- *     ok = sources_leave(&s, ok, &err)                   // after a failure, the answers are void
+ *     ok = sources_ask(&s, &part, ask, ctx, slot, &err)  // after a failure, the answers are void
+ *     ... in `ask`: ok = sources_query(&s, batch, &answers, &err)
  *     ...
  *     sources_close(&s);                                 // in any case
  */
@@ -23,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cmd/feed.h"
 #include "cmd/keyopt.h"
 #include "keys/batch.h"
 #include "keys/confirm.h"
@@ -80,7 +80,13 @@ bool sources_open(struct sources *s, struct err *err);
 /* Call sources_enter before keys are prepared and queried, and sources_leave afterwards, even after
  * a failure (store_enter, store_leave). sources_enter also follows names. */
 bool sources_enter(struct sources *s, size_t len, struct err *err);
-bool sources_leave(struct sources *s, bool ok, struct err *err);
+bool sources_leave(struct sources *s, bool ok, bool *again, struct err *err);
+
+/* Calls both for a chunk, and between them `ask`, which starts anew each time that a file changed
+ * meanwhile. */
+typedef bool sources_asker(void *ctx, void *slot, struct err *err);
+bool sources_ask(struct sources *s, struct feed_part *part, sources_asker *ask, void *ctx,
+                 void *slot, struct err *err);
 
 /* A key is present if any filter has it and the list, if there is one, has it too. */
 bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,

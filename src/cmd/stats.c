@@ -103,12 +103,13 @@ static bool read_every_bit(unsigned threads, struct figures *f)
     bool stable = false;
     uint64_t epoch = 0; /* of the header, when the bits were read */
     for (int tries = 0; !stable && tries <= TRIES; tries++) {
-        bool ok = store_enter(f->store, SIZE_MAX, &err);
+        bool again = false, ok = store_enter(f->store, SIZE_MAX, &err);
         stable = tries > 0 && f->header->epoch == epoch;
         epoch = f->header->epoch;
         ok = ok && (stable || read_census(threads, f, &err));
-        if (!store_leave(f->store, ok, &err))
+        if (!store_leave(f->store, ok, &again, &err) && !again)
             return say_failure(&err);
+        stable = stable && !again;
     }
     if (!stable)
         f->health = FILTER_WRITING;

@@ -19,7 +19,8 @@ struct verify {
 
 static const struct opt verify_opts[] = {
     {0, "repair", NULL,
-     "after a crash of the machine or a failed sync, make a sound file of the bits that are there",
+     "make a sound file of one that is dirty or has a few damaged pages, whose keys are then all "
+     "reported present",
      FLAG(struct verify, repair)},
     THREADS(struct verify, threads),
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
@@ -53,7 +54,7 @@ static void report_dirty(const char *path, const struct check *c)
                  c->n == 1 ? " does" : "s do", c->offset);
     say_error(
         "'%s' is dirty since a crash of the machine or a failed sync, or was copied while keys "
-        "were added:%s --repair makes a sound file of the bits that are there",
+        "were added:%s --repair makes a sound file of it",
         path, pages);
 }
 
@@ -81,17 +82,25 @@ static bool report_check(const char *path, const struct check *c)
 
 static void report_repair(const struct repair *r)
 {
-    if (r->was_dirty || r->was_left || r->slot_was_damaged)
-        print_path(r->path);
-    if (r->was_dirty)
-        printf("repaired: %" PRIu64 " page%s had changed since the checksums were made; add the "
-               "keys of the interrupted run again\n",
-               r->differing, num_plural(r->differing));
-    else if (r->was_left)
-        puts("repaired: a process was killed, or the machine crashed, while keys were added; add "
-             "the keys of that run again");
+    const char *what = NULL;
+    char fpr[NUM_TEXT];
+    if (r->was_left)
+        what = "a process was killed, or the machine crashed, while keys were added; add the keys "
+               "of that run again";
+    else if (r->was_dirty)
+        what = "the file was dirty; add the keys of the interrupted run again";
     else if (r->slot_was_damaged)
-        puts("repaired: a damaged copy of the header");
+        what = "a damaged copy of the header";
+    if (what != NULL) {
+        print_path(r->path);
+        printf("repaired: %s\n", what);
+    }
+    if (r->n_filled > 0) {
+        print_path(r->path);
+        printf("repaired: %" PRIu64 " of %" PRIu64 " pages were damaged; every key of such a page "
+               "is now reported present, and the current FPR is %s\n",
+               r->n_filled, r->n_pages, num_show_fpr(fpr, r->fpr));
+    }
 }
 
 static bool repair(const struct verify *v, const char *path)

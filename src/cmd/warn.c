@@ -36,7 +36,8 @@ void warn_disagreement(const char *name, double n_bits, double n_counted)
 {
     char bits[NUM_TEXT], counted[NUM_TEXT];
     say_warning("'%s': its bits hold %s keys, but %s were counted: keys were chosen by their "
-                "hashes or hashed in another way, or bits changed before their checksums were made",
+                "hashes or hashed in another way, a repair set bits, or bits changed before their "
+                "checksums were made",
                 name, num_show_count(bits, n_bits), num_show_count(counted, n_counted));
 }
 

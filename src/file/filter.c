@@ -427,20 +427,36 @@ static bool is_modified(const struct filter *f, const struct stat *now)
            (!disk_same_time(&now->port_changed, &f->status.port_changed) && !is_relabelled(f, now));
 }
 
+/* Does the file go on as it was, but for its times? Files made with --reproducible may have the
+ * same header and other contents. */
+static bool goes_on(const struct filter *f, struct stat *st)
+{
+    /* A copy overwrites the header before the data. */
+    atomic_thread_fence(memory_order_acquire);
+    return fstat(f->fd, st) == 0 && (uint64_t)st->st_size >= f->header.file_len &&
+           format_continues(f->map, &f->header);
+}
+
+bool filter_is_doubtful(const struct filter *f)
+{
+    struct stat st;
+    return goes_on(f, &st) && f->header.created != 0 && is_modified(f, &st) && !may_be_written(f) &&
+           !is_copied(f);
+}
+
 bool filter_check_intact(const struct filter *f, struct err *err)
 {
     struct stat st;
-    /* A copy overwrites the header before the data. */
-    atomic_thread_fence(memory_order_acquire);
-    bool whole = fstat(f->fd, &st) == 0 && (uint64_t)st.st_size >= f->header.file_len;
-    if (whole && is_copied(f))
+    bool same = goes_on(f, &st);
+    if (same && is_copied(f))
         return fail(err,
                     "'%s' was copied by its overlay file system when a writer opened it: run this "
                     "again",
                     f->path);
-    return (whole && format_continues(f->map, &f->header) &&
-            (!is_modified(f, &st) || may_be_written(f))) ||
-           overwritten(f, err);
+    if (!same || (is_modified(f, &st) && !may_be_written(f) && f->header.created == 0))
+        return overwritten(f, err);
+    return !is_modified(f, &st) || may_be_written(f) ||
+           fail(err, "'%s' was changed while it was read: run this again", f->path);
 }
 
 void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id])
@@ -750,7 +766,8 @@ bool filter_reload(struct filter *f, struct err *err)
     if (!filter_prepare(f, &now.header, err))
         return false;
     /* While the last writer was leaving, the times of the file did not show damage to a reader. */
-    bool doubtful = !f->writable && (now.header.epoch != f->header.epoch || !f->settled);
+    bool doubtful = !f->writable && (now.header.epoch != f->header.epoch || !f->settled ||
+                                     is_modified(f, &now.status));
     take_state(f, &now);
     if (doubtful)
         forget_checks(f);
@@ -761,7 +778,7 @@ bool filter_refresh(struct filter *f, struct err *err)
 {
     if (!format_continues(f->map, &f->header))
         return overwritten(f, err);
-    return (f->settled && !filter_changed(f)) || filter_reload(f, err);
+    return (f->settled && !filter_changed(f) && !filter_is_doubtful(f)) || filter_reload(f, err);
 }
 
 bool filter_read_header(const char *path, struct header *h, struct err *err)

@@ -126,7 +126,8 @@ bool filter_reload(struct filter *f, struct err *err);
  * pages. On failure the filter can be used as before. */
 bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
 
-/* Calls filter_reload if the header was written since it was read, or a writer was at its end. */
+/* Calls filter_reload if the header was written since it was read, or a writer was at its end, or
+ * the file is doubtful. */
 bool filter_refresh(struct filter *f, struct err *err);
 
 /* Fails if the file was overwritten in place (cp, rsync --inplace) or truncated since it was
@@ -134,6 +135,11 @@ bool filter_refresh(struct filter *f, struct err *err);
  * For files opened with FILTER_READ. Call it after reading and before using what was read; costs
  * one system call. */
 bool filter_check_intact(const struct filter *f, struct err *err);
+
+/* Did only times or links of the file change, its header not (touch, chown; or a copy of itself was
+ * written over it)? Then it has the same contents once nobody changes it any more, but what was
+ * read meanwhile is void: call filter_refresh and read again. Pages are then checked again. */
+bool filter_is_doubtful(const struct filter *f);
 
 /* The id of a file that takes the place of this one and has all its keys: a hash of the headers and
  * of the session page, which no other file shares, nor an earlier or later state of this one. By it

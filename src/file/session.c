@@ -23,6 +23,7 @@
 #include "base/sig.h"
 #include "file/chain.h"
 #include "file/lock.h"
+#include "keys/xxh3.h"
 
 /* Offsets in the session page. It is filled after the mark WRITING is on disk, and emptied before
  * the mark CLEAN is written: in a clean file it is zero. */
@@ -33,7 +34,8 @@ enum {
     PAGE_RECORDS = 16,
     PAGE_KEYS_ADDED = 24,
     PAGE_SYNC_FAILED = 32, /* 1: a sync of some writer has failed in this session */
-    PAGE_USED = 36,
+    PAGE_PLACE = 40,       /* tells this file, while the machine runs, from copies of it */
+    PAGE_USED = 48,
 };
 
 /* Header and session page. */
@@ -57,6 +59,28 @@ static bool is_stale(const struct filter *f)
 static bool is_in_turn(const struct filter *f)
 {
     return page_of(f)[PAGE_TURN] % 2 != 0;
+}
+
+/* Of this file until the machine starts anew; 0: unknown. */
+static uint64_t place_of(const struct filter *f)
+{
+    struct stat st;
+    uint8_t place[24];
+    uint64_t boot = port_boot();
+    if (boot == 0 || fstat(f->fd, &st) != 0)
+        return 0;
+    put_le64(place, boot);
+    put_le64(place + 8, (uint64_t)st.st_dev);
+    put_le64(place + 16, (uint64_t)st.st_ino);
+    return xxh3_bytes(place, sizeof place, 0);
+}
+
+/* Is all here that the writers of this session have stored? Not if the machine has crashed since,
+ * or the file was copied beside them. */
+static bool is_complete(const struct filter *f)
+{
+    uint64_t place = get_le64(page_of(f) + PAGE_PLACE);
+    return place != 0 && place == place_of(f);
 }
 
 static bool sync_file(struct session *s, struct err *err)
@@ -227,20 +251,47 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     return sync_header(s, err) && publish(s, next, sync, err);
 }
 
+static bool is_zero(const struct filter *f, uint64_t from, uint64_t to)
+{
+    while (from < to && f->map[from] == 0)
+        from++;
+    return from == to;
+}
+
+/* Are the bytes zero that follow the session page's fields, and the marks of each layer? What was
+ * written over marks by mistake hardly ended with them. */
+static bool marks_hold(const struct filter *f)
+{
+    bool ok = is_zero(f, FORMAT_SESSION + PAGE_USED, FORMAT_FIRST_LAYER);
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *l = &f->header.layers[i];
+        ok = ok &&
+             (l->touched_off == 0 || is_zero(f, l->touched_off + touched_bytes(l), l->data_off));
+    }
+    return ok;
+}
+
 /* Ends a session whose writers are all dead. If they were killed, everything that they stored is
- * there, so this does what the last of them would have done. If the machine crashed, marks of
- * touched pages may be lost; if the file was copied beside a writer, pages may be. So all pages are
- * checked: one that neither matches nor is marked makes the file dirty, as a failed sync does. */
+ * there, so this does what the last of them would have done. Else marked pages and their checksums
+ * may be of different times, and pages that lost their mark look as damaged ones do. So all pages
+ * are checked: one that neither matches nor is marked makes the file dirty, as a failed sync does.
+ */
 static bool recover(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
     uint64_t unchecked;
-    bool failed = sync_has_failed(f);
+    bool hold = marks_hold(f);
     s->counters = f->header.counters;
+    s->found_dead = true;
     filter_expect(f, true);
-    recount(s);
-    renew_touched(f);
-    bool sound = !failed && filter_check_pages(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
+    if (hold && (!is_complete(f) || is_stale(f) || is_in_turn(f)))
+        renew_touched(f);
+    else
+        clear_marks(f);
+    bool whole = filter_check_pages(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
+    if (whole)
+        recount(s);
+    bool sound = whole && hold && !sync_has_failed(f);
     return close_file(s, sound ? STATE_CLEAN : STATE_DIRTY, true, err);
 }
 
@@ -275,6 +326,7 @@ static bool start(struct session *s, struct err *err)
     if (!publish(s, next, true, err))
         return false;
     stamp |= 1;
+    put_le64(page_of(f) + PAGE_PLACE, place_of(f));
     memcpy(page_of(f) + PAGE_STAMP, &stamp, sizeof stamp);
     store_counters(s);
     return true;

@@ -17,9 +17,8 @@
  *
  * A writer that is killed leaves nothing uncertain on a running system: all that it stored is in
  * the page cache, and its pages are marked. The last of the other writers ends its session with
- * theirs; if there are none, the next session_begin does. That looks at the pages that are not
- * marked, too: after a crash of the machine, or in a copy that was made beside a writer, they may
- * differ from their checksums.
+ * theirs; if there are none, the next session_begin does. Between turns of few pages, even marked
+ * pages match their checksums. The session page tells whether the machine has run since.
  *
  * In a clean file the marks and the session page mean nothing. Whoever begins a session zeroes
  * them.
@@ -32,8 +31,10 @@
  *
  * - After a crash, a page that matches its checksum is as protected as ever. One that does not, and
  *   is marked as touched, was being written: its checksum is renewed. One that does not and is not
- *   marked may have lost its mark, or be damaged. Readers refuse it, and the next writer marks the
- *   file dirty, which only a repair undoes: it accepts such pages.
+ *   marked is regarded as damaged. Readers refuse it, and the next writer marks the file dirty,
+ *   which only a repair undoes (repair.h). A crash leaves such pages in two
+ *   cases: a page reached the disk, and its mark, which was set since the last sync, did not; or
+ *   marks were cleared at the end of a session, and the last checksums did not reach the disk.
  * - A file that is marked clean on disk has all its data and checksums on disk. Otherwise readers
  *   would refuse pages whose checksums do not match, and with them keys synced earlier; a repair
  *   could not tell such pages from damage. So the last writer syncs the data before it writes the

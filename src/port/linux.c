@@ -11,6 +11,8 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h> /* renameat2 */
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -54,6 +56,18 @@ unsigned port_cpus(void)
         CPU_FREE(set);
     }
     return found > 0 ? (unsigned)found : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+uint64_t port_boot(void)
+{
+    char uuid[37] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!read(fd, uuid, sizeof uuid - 1);
+        close(fd);
+    }
+    /* 8-4-4-4-12 digits, all of them random but two. */
+    return strtoull(uuid, NULL, 16) << 32 | (strlen(uuid) > 24 ? strtoull(uuid + 28, NULL, 16) : 0);
 }
 
 /* Mapped pages are part of the file's. */

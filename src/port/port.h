@@ -57,6 +57,9 @@ uint64_t port_ram(void);
 /* The number of CPUs that this process may use. */
 unsigned port_cpus(void);
 
+/* A number that the machine has until it starts anew; 0: unknown. */
+uint64_t port_boot(void);
+
 /* ---- Files. */
 
 /* Of a struct stat: when the file was modified (its contents), or changed (its status, too). */
@@ -143,6 +146,7 @@ void port_close(int fd);
 #define port_clear(fd, off, len)      ((void)(off), (void)(len), false)
 #define port_is_mounted(dir_fd, name) false
 #define port_read_ahead(fd, start)    ((void)(fd), (void)(start))
+#define port_boot()                   UINT64_C(0)
 #define port_widen_pipe(fd, len)      ((void)(fd))
 #ifndef __APPLE__
 #define port_rename_new(dir_fd, from, to) (errno = ENOSYS, false)

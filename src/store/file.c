@@ -53,7 +53,7 @@ static bool enter(struct store *s, size_t len, struct err *err)
     pthread_rwlock_rdlock(&file->lock);
     /* A mapping of an overwritten file may be longer than the file: it must not be read. */
     bool ok = filter_check_intact(f, err);
-    if (ok && filter_changed(f)) {
+    if (ok ? filter_changed(f) : filter_is_doubtful(f)) {
         pthread_rwlock_unlock(&file->lock);
         pthread_rwlock_wrlock(&file->lock);
         ok = filter_refresh(f, err); /* unless another thread has done it meanwhile */
@@ -65,12 +65,13 @@ static bool enter(struct store *s, size_t len, struct err *err)
     return ok;
 }
 
-static bool leave(struct store *s, struct err *err)
+static bool leave(struct store *s, bool *again, struct err *err)
 {
     struct file *file = file_of(s);
     if (file->filter.in_memory)
         return true;
     bool intact = filter_check_intact(&file->filter, err);
+    *again |= !intact && filter_is_doubtful(&file->filter);
     pthread_rwlock_unlock(&file->lock);
     return intact;
 }
@@ -91,7 +92,7 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
 {
     const struct filter *f = &file_of(s)->filter;
     layers_measure(filter_layers(f), threads, layer, all);
-    return f->in_memory || filter_check_intact(f, err);
+    return f->in_memory || filter_check_intact(f, err) || filter_is_doubtful(f);
 }
 
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)

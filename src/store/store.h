@@ -5,7 +5,7 @@
  *     struct store *s = store_open(name, STORE_READ, NULL, &err);    // NULL: see err
  *     ok = store_enter(s, len, &err);                                // any thread
  *     ok = ok && store_query(s, keys, n, present, &err);
- *     ok = store_leave(s, ok, &err);                                 // false: the answers are void
+ *     ok = store_leave(s, ok, &again, &err);                         // false: the answers are void
  *     store_close(s);
  *
  *     store_add_begin(s, &options, &err);                            // opened with STORE_WRITE
@@ -75,7 +75,7 @@ struct store_ops {
 
     /* NULL, both: no other process changes what is read of it. */
     bool (*enter)(struct store *s, size_t len, struct err *err);
-    bool (*leave)(struct store *s, struct err *err);
+    bool (*leave)(struct store *s, bool *again, struct err *err);
 
     bool (*add_begin)(struct store *s, const struct add_options *options, struct err *err);
     enum add_result (*add)(struct store *s, struct hashes keys, uint64_t *known, size_t n,
@@ -162,10 +162,11 @@ static inline bool store_enter(struct store *s, size_t len, struct err *err)
 }
 
 /* Ends it, before its answers are used. Returns `ok`, or fails if the store was overwritten since
- * store_enter (filter_check_intact): then the answers are void. */
-static inline bool store_leave(struct store *s, bool ok, struct err *err)
+ * store_enter (filter_check_intact): then the answers are void. Sets *again if the same questions
+ * may have answers now, from store_enter on (filter_is_doubtful). */
+static inline bool store_leave(struct store *s, bool ok, bool *again, struct err *err)
 {
-    return (s->ops->leave == NULL || s->ops->leave(s, err)) && ok;
+    return (s->ops->leave == NULL || s->ops->leave(s, again, err)) && ok;
 }
 
 /* Clears bits 0..n-1 of present, then sets bit i if key i is present. n is at most LAYER_BATCH. Any

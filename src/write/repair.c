@@ -2,45 +2,116 @@
 #include "write/repair.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/num.h"
+#include "kind/foreign.h"
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/session.h"
 #include "write/assembly.h"
 
-/* Makes the header of a file that takes the place of this one. Its writers stopped when it became
- * dirty. */
-static void copy_header(struct assembly *m)
+/* Damaged pages of each layer. */
+struct damage {
+    uint64_t pages[FORMAT_MAX_LAYERS];
+};
+
+static void count_page(void *ctx, unsigned layer, uint64_t page, uint64_t offset, const char *why)
+{
+    struct damage *d = ctx;
+    (void)page;
+    (void)offset;
+    (void)why;
+    d->pages[layer]++;
+}
+
+/* Sets all bits of a page. Bytes behind the last bit are padding, or belong to the other program's
+ * user (kind/foreign.h). Those of a damaged page cannot be told: then this fails. */
+static bool fill_page(const struct layer *l, uint64_t page, uint8_t *out)
+{
+    const struct layout *layout = l->kind->layout;
+    uint64_t m = l->kind->shape(l).m, words = m == 0 ? l->data_len : (m + 63) / 64 * 8;
+    if (l->data_len > words && page * LAYER_PAGE + layer_page_len(l, page) > words)
+        return false;
+    uint64_t bits = layout != NULL && layout->reach != NULL ? layout->reach(l) : m;
+    if (m == 0)
+        bits = 8 * l->data_len;
+    uint64_t first = page * LAYER_PAGE * 8, left = bits > first ? bits - first : 0;
+    memset(out, 0, LAYER_PAGE);
+    uint64_t n = left < LAYER_PAGE * 8 ? left : LAYER_PAGE * 8;
+    memset(out, 0xff, (size_t)(n / 8));
+    if (n % 8 != 0)
+        out[n / 8] = (uint8_t)((1u << n % 8) - 1);
+    return true;
+}
+
+/* A tenth of the pages with all bits set: an FPR of a tenth. */
+enum { MOST_FILLED = 10 };
+
+static bool refuse(const struct repair *r, uint64_t damaged, uint64_t pages, unsigned layer,
+                   struct err *err)
+{
+    return fail(err,
+                "'%s' is damaged in %" PRIu64 " of the %" PRIu64 " page%s of layer %u, which is "
+                "too much to repair: make it again",
+                r->path, damaged, pages, num_plural(pages), layer);
+}
+
+/* Fills the damaged pages of a layer that was copied. */
+static bool fill_layer(struct repair *r, const struct assembly *m, const struct target *t,
+                       unsigned layer, struct err *err)
+{
+    const struct layer *l = &m->header.layers[layer];
+    struct err why;
+    uint8_t buf[LAYER_PAGE];
+    for (uint64_t page = 0; page < layer_pages(l) && !l->is_void; page++) {
+        if (filter_check_page(&m->in[0], layer, page, &why))
+            continue;
+        if (!fill_page(l, page, buf))
+            return fail(err, "%s, which cannot be repaired: make it again", why.text);
+        if (!target_write_pages(t, buf, layer_page_len(l, page), page * LAYER_PAGE, err))
+            return false;
+        r->n_filled++;
+    }
+    return true;
+}
+
+/* Makes the header of a file that takes the place of this one. */
+static void copy_header(struct assembly *m, bool damaged)
 {
     const struct filter *f = &m->in[0];
     m->header = f->header;
     filter_successor_id(f, m->header.id);
     m->header.epoch = 1;
     m->header.state = STATE_CLEAN;
-    chain_recount(filter_layers(f), m->threads, &m->header.counters);
+    if (!damaged)
+        chain_recount(filter_layers(f), m->threads, &m->header.counters);
     format_place(&m->header);
 }
 
-static bool write_copy(struct assembly *m, struct err *err)
+static bool write_copy(struct repair *r, struct assembly *m, bool damaged, struct err *err)
 {
-    if (m->in[0].header.state != STATE_DIRTY) /* another process has repaired it */
+    if (m->in[0].header.state == STATE_CLEAN && !damaged) /* another process has repaired it */
         return true;
-    copy_header(m);
+    if (m->in[0].header.state == STATE_WRITING)
+        return fail(err, "keys are being added to '%s': run this again when that has ended",
+                    r->path);
+    copy_header(m, damaged);
     if (!header_reserve(&m->header, &m->file, err))
         return false;
     for (unsigned i = 0; i < m->header.n_layers; i++) {
         const struct target t = header_target(&m->header, i, m->file.fd, m->out, m->threads);
-        if (!target_copy(&t, m->in[0].data[i], err))
+        if (!target_copy(&t, m->in[0].data[i], err) || !fill_layer(r, m, &t, i, err))
             return false;
     }
     return assembly_commit(m, err);
 }
 
-static bool replace(const struct repair *r, struct err *err)
+/* Nobody changes the file meanwhile: whoever adds keys has marked it as being written. */
+static bool replace(struct repair *r, bool damaged, struct err *err)
 {
     struct assembly m = {.out = r->path, .replace = true, .threads = r->threads};
-    bool ok = assembly_open_one(&m, r->path, err) && write_copy(&m, err);
+    bool ok = assembly_open_one(&m, r->path, err) && write_copy(r, &m, damaged, err);
     assembly_close(&m);
     return ok;
 }
@@ -59,28 +130,48 @@ static bool write_in_place(struct repair *r, struct filter *f, struct err *err)
     return ok || r->was_dirty;
 }
 
-static bool check_pages(struct repair *r, const struct filter *f, struct err *err)
+/* Counts the damaged pages; fails if they are too many. */
+static bool check_pages(struct repair *r, const struct filter *f, bool *damaged, struct err *err)
 {
+    struct damage d = {{0}};
     uint64_t unchecked;
-    r->differing = filter_check_pages(f, r->threads, &unchecked, NULL, NULL);
-    return r->differing == 0 || r->was_dirty ||
-           fail(err,
-                "'%s' is damaged in %" PRIu64 " page%s, which cannot be restored: make it "
-                "again",
-                f->path, r->differing, num_plural(r->differing));
+    *damaged = filter_check_pages(f, r->threads, &unchecked, count_page, &d) != 0;
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        uint64_t pages = layer_pages(&f->header.layers[i]);
+        r->n_pages += pages;
+        if (d.pages[i] > pages / MOST_FILLED)
+            return refuse(r, d.pages[i], pages, i, err);
+    }
+    return true;
+}
+
+static bool measure(struct repair *r, struct err *err)
+{
+    struct filter f;
+    struct census layer[FORMAT_MAX_LAYERS], all;
+    if (!filter_open(&f, r->path, FILTER_READ, err))
+        return false;
+    filter_expect(&f, true);
+    layers_measure(filter_layers(&f), r->threads, layer, &all);
+    filter_close(&f);
+    r->fpr = all.fpr;
+    return true;
 }
 
 bool repair_file(struct repair *r, struct err *err)
 {
     struct filter f;
     struct header h;
+    bool damaged;
     if (!filter_read_header(r->path, &h, err))
         return false;
     if (format_is_immutable(&h))
         return true;
     if (!filter_open(&f, r->path, FILTER_WRITE, err))
         return false;
-    bool ok = write_in_place(r, &f, err) && check_pages(r, &f, err);
+    bool ok = write_in_place(r, &f, err) && check_pages(r, &f, &damaged, err);
     filter_close(&f);
-    return ok && (!r->was_dirty || replace(r, err));
+    if (!ok || !(r->was_dirty || damaged))
+        return ok;
+    return replace(r, damaged, err) && (r->n_filled == 0 || measure(r, err));
 }

@@ -10,7 +10,7 @@ SUMS=$((3 * 4096)) TOUCHED=$((4 * 4096)) DATA=$((5 * 4096)) # of a filter of a f
 make_filter()
 {
     seq 5000 >keys
-    quiet seen create -n 20000 -p 0.01 f.seen keys
+    quiet seen create -n "${1:-20000}" -p 0.01 f.seen keys
 }
 
 epochs() { echo "$(peek f.seen 32 8)$(peek f.seen 4128 8)"; }
@@ -181,7 +181,7 @@ END
 }
 
 @test "in a copy made while keys were added, pages that match are as good as ever" {
-    make_filter
+    make_filter 100000
     start_writer
     until_present f.seen 'key of the writer' "$writer"
     cp f.seen copy.seen
@@ -198,14 +198,15 @@ END
     poke torn.seen $last ffffffff
     for _ in 1 2; do
         run -2 --separate-stderr seen verify torn.seen
-        [[ $stderr == "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync, or was copied while keys were added: 1 page does not match, the first at offset "*"; --repair makes a sound file of the bits that are there" ]]
+        [[ $stderr == "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync, or was copied while keys were added: 1 page does not match, the first at offset "*"; --repair makes a sound file of it" ]]
         run -2 --separate-stderr seen query -c torn.seen keys
         [[ "${stderr_lines[-1]}" == "seen: 'torn.seen' is damaged: page "* ]]
         refuses "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync: 'seen verify --repair' makes a sound file of it" \
             seen add -k later torn.seen
     done
-    run -0 seen verify --repair torn.seen
-    [[ "${lines[0]}" == "torn.seen: repaired: 1 page had changed since the checksums were made; add "* ]]
+    run -0 --separate-stderr seen verify --repair torn.seen
+    equal "torn.seen: repaired: the file was dirty; add the keys of the interrupted run again" "${lines[0]}"
+    [[ ${lines[1]} == "torn.seen: repaired: 1 of "*" pages were damaged; every key of such a page is now reported present, and the current FPR is 0."* ]]
     run -0 seen query -c torn.seen keys
     [ "$output" = 5000 ]
     quiet seen add -k later torn.seen
@@ -234,7 +235,7 @@ END
     [ "$(seen query -c f.seen keys)" = 5000 ]
 }
 
-@test "repair mends a damaged slot, leaves a sound file alone, and blesses no damage" {
+@test "repair mends a damaged slot, and leaves a sound file alone" {
     make_filter
     local before
     before=$(digest f.seen)
@@ -244,11 +245,39 @@ END
     poke f.seen 100 ff
     run -0 seen verify --repair f.seen
     [ "$output" = $'f.seen: repaired: a damaged copy of the header\nf.seen: ok' ]
-    poke f.seen $((DATA + 1)) ff
-    before=$(digest f.seen)
-    refuses "seen: 'f.seen' is damaged in 1 page, which cannot be restored: make it again" \
-        seen verify --repair f.seen
-    [ "$(digest f.seen)" = "$before" ]
+}
+
+@test "repair answers 'present' for all keys of damaged pages, or refuses if they are many" {
+    make_filter 200000
+    local pages
+    pages=$(seen stats --json f.seen | jq .layers[0].pages)
+    head -c $((4096 * (pages / 10))) /dev/zero >zeros
+    # After no death, and after that of a writer.
+    for death in none KILL; do
+        rm -f f.seen pipe
+        make_filter 200000
+        if [ $death = KILL ]; then
+            start_writer
+            until_present f.seen 'key of the writer' "$writer"
+            stop_writer KILL
+        fi
+        dd if=zeros of=f.seen bs=4096 seek=$((DATA / 4096 + 7)) conv=notrunc status=none
+        run -2 seen query -c f.seen keys
+        cp f.seen g.seen
+        run -0 --separate-stderr seen verify --repair f.seen
+        [[ $output == *"f.seen: repaired: $((pages / 10)) of $pages pages were damaged; "*"the current FPR is 0."*$'\nf.seen: ok' ]]
+        [[ $stderr == "seen: warning: 'f.seen': its bits hold "*", a repair set bits, "* ]]
+        run -0 seen query -c f.seen keys <<<'key of the writer'
+        [ "$output" = 5000 ]
+        seen stats --json f.seen | jq -e '.fpr_current > 0.09 and .fpr_current < 0.12 and .state == "clean"'
+        poke g.seen $DATA ffffffff
+        [ $death = none ] || run -2 seen add g.seen -k more
+        local before
+        before=$(digest g.seen)
+        refuses "seen: 'g.seen' is damaged in $((pages / 10 + 1)) of the $pages pages of layer 0, which is too much to repair: make it again" \
+            seen verify --repair g.seen
+        [ "$(digest g.seen)" = "$before" ]
+    done
 }
 
 @test "repair leaves a compact filter as it is, and says whether it is sound" {

@@ -3,6 +3,9 @@
  */
 #include "cmd/sources.h"
 
+#include <stdlib.h>
+#include <time.h>
+
 #include "check.h"
 #include "keys/prep.h"
 #include "scratchdir.h"
@@ -41,18 +44,45 @@ TEST(answers_of_a_filter_that_is_overwritten_are_void)
     struct keyopt keyopt = KEYOPT_DEFAULT;
     struct sources s = SOURCES_DEFAULT;
     struct err err;
+    bool again = false;
     make("f", 0);
     make("good", 0);
     if (open_f(&s, &keyopt)) {
         MUST(sources_enter(&s, 0, &err));
-        CHECK(sources_leave(&s, true, &err));
+        CHECK(sources_leave(&s, true, &again, &err));
         MUST(sources_enter(&s, 0, &err));
-        CHECK(!sources_leave(&s, false, &err));
+        CHECK(!sources_leave(&s, false, &again, &err));
         MUST(sources_enter(&s, 0, &err));
         copy("good", "f");
-        CHECK(!sources_leave(&s, true, &err));
+        CHECK(!sources_leave(&s, true, &again, &err));
         CHECK_STR(err.text, "'f' was overwritten while it was in use");
     }
+    sources_close(&s);
+    scratchdir_clear();
+}
+
+/* They may have been read while it was overwritten by itself. */
+TEST(answers_are_void_and_asked_for_again_if_only_times_or_links_change)
+{
+    static const char *const change[] = {"touch f", "chmod u+rw f", "ln f g && rm g",
+                                         "mv f g && mv g f", "cp good f"};
+    struct keyopt keyopt = KEYOPT_DEFAULT;
+    struct sources s = SOURCES_DEFAULT;
+    struct err err;
+    make("f", 0);
+    copy("f", "good");
+    if (open_f(&s, &keyopt))
+        for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+            bool again = false;
+            MUST(sources_enter(&s, 0, &err));
+            CHECK(sources_leave(&s, true, &again, &err) && !again);
+            MUST(sources_enter(&s, 0, &err));
+            nanosleep(&(struct timespec){.tv_nsec = 20000000},
+                      NULL); /* the time of a file is coarse */
+            CHECK(system(change[i]) == 0);
+            CHECK(!sources_leave(&s, true, &again, &err) && again);
+            CHECK_STR(err.text, "'f' was changed while it was read: run this again");
+        }
     sources_close(&s);
     scratchdir_clear();
 }
@@ -63,6 +93,7 @@ TEST(answers_stay_void_if_another_file_takes_the_name)
     struct keyopt keyopt = KEYOPT_DEFAULT;
     struct sources s = SOURCES_DEFAULT;
     struct err err;
+    bool again = false;
     s.follow = true;
     make("f", 0);
     make("new", 0);
@@ -70,7 +101,7 @@ TEST(answers_stay_void_if_another_file_takes_the_name)
         MUST(sources_enter(&s, 0, &err));
         copy("new", "f");
         CHECK(rename("new", "f") == 0);
-        CHECK(!sources_leave(&s, true, &err));
+        CHECK(!sources_leave(&s, true, &again, &err));
         CHECK_STR(err.text, "'f' was overwritten while it was in use");
     }
     sources_close(&s);
@@ -84,6 +115,7 @@ TEST(after_a_file_that_does_not_fit_nothing_is_asked)
     struct keyopt keyopt = KEYOPT_DEFAULT;
     struct sources s = SOURCES_DEFAULT;
     struct err err;
+    bool again = false;
     s.follow = true;
     make("f", 0);
     make("new", PREP_FOLD);
@@ -91,7 +123,7 @@ TEST(after_a_file_that_does_not_fit_nothing_is_asked)
         CHECK(rename("new", "f") == 0);
         for (int thread = 0; thread < 2; thread++) {
             CHECK(!sources_enter(&s, 0, &err));
-            CHECK(!sources_leave(&s, false, &err));
+            CHECK(!sources_leave(&s, false, &again, &err));
             CHECK_STR(err.text, "'f' was replaced by a filter that differs in --ignore-case");
         }
     }
@@ -104,6 +136,7 @@ int main(void)
     if (!scratchdir_enter())
         return 1;
     RUN(answers_of_a_filter_that_is_overwritten_are_void);
+    RUN(answers_are_void_and_asked_for_again_if_only_times_or_links_change);
     RUN(answers_stay_void_if_another_file_takes_the_name);
     RUN(after_a_file_that_does_not_fit_nothing_is_asked);
     scratchdir_leave();

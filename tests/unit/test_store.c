@@ -89,6 +89,7 @@ static struct outcome *run(struct store *s, const struct add_options *options)
     struct err err;
     struct facts facts;
     uint64_t unchecked;
+    bool again = false;
     struct outcome *o = calloc(1, sizeof *o);
     CHECK(s != NULL && o != NULL);
     MUST(store_add_begin(s, options, &err));
@@ -97,7 +98,7 @@ static struct outcome *run(struct store *s, const struct add_options *options)
     MUST(store_add_end(s, true, &err));
     o->n_new = s->state.n_new;
     o->dropped = s->state.dropped;
-    CHECK(store_enter(s, 0, &err) && store_leave(s, true, &err));
+    CHECK(store_enter(s, 0, &err) && store_leave(s, true, &again, &err));
     store_describe(s, &facts);
     check_each_layer(facts.layers, o->present);
     if (s->file != NULL) {
