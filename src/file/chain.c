@@ -35,17 +35,16 @@ unsigned chain_newest(const struct header *h)
 {
     unsigned newest = 0;
     for (unsigned i = 1; i < h->n_layers; i++)
-        if (h->layers[newest].is_void ||
-            (!h->layers[i].is_void && h->layers[i].generation >= h->layers[newest].generation))
+        if (h->layers[i].generation >= h->layers[newest].generation)
             newest = i;
     return newest;
 }
 
-static bool make_layer(struct layer *layer, const struct kind *kind, uint64_t id, uint64_t n,
-                       double p, bool folds, struct err *err)
+static bool make_layer(struct layer *layer, const struct kind *kind, uint32_t generation,
+                       uint64_t n, double p, bool folds, struct err *err)
 {
     char keys[NUM_TEXT], rate[NUM_TEXT];
-    *layer = (struct layer){.id = id, .n_design = n, .fpr_design = p, .generation = id};
+    *layer = (struct layer){.n_design = n, .fpr_design = p, .generation = generation};
     if (p < LEAST_FPR || !kind->sizing->size(n, p, layer))
         return fail(err, "no layer can be made for %s keys at an FPR of %s",
                     num_show_count(keys, (double)n), num_show_fpr(rate, p));
@@ -132,23 +131,6 @@ static bool keeps_its_rate(const struct header *h, struct err *err)
                 num_show_fpr(real, used), num_show_fpr(promised, h->fpr_design));
 }
 
-static bool has_id(const struct header *h, uint64_t id)
-{
-    for (unsigned i = 0; i < h->n_layers; i++)
-        if (h->layers[i].id == id)
-            return true;
-    return false;
-}
-
-/* An id that no layer has, usually the newest layer's plus one. */
-static uint64_t unused_id(const struct header *h)
-{
-    uint64_t id = h->layers[chain_newest(h)].id + 1;
-    while (has_id(h, id))
-        id++;
-    return id;
-}
-
 /* The capacity of a layer. A forged header may claim more than its bits can hold, which would make
  * the file too long. */
 static uint64_t capacity_of(const struct layer *l)
@@ -185,7 +167,7 @@ static double least_room(const struct header *h, double n)
     static const double STEP = 1.0 / 16;
     for (double room = 4 * STEP; room < 1; room += STEP) {
         double most = n;
-        for (unsigned i = h->n_layers; i < FORMAT_MAX_LAYERS; i++)
+        for (unsigned i = h->n_layers; i < 29; i++)
             most *= 1 + room;
         if (most >= MOST_KEYS)
             return room;
@@ -296,7 +278,7 @@ void chain_given(const struct header *h, const struct counters *counters, double
         uint64_t in_layer = chain_keys_in(h, counters, i);
         double made = made_in(h, i, in_layer), passed = 1;
         for (unsigned j = 0; j < h->n_layers; j++)
-            if (is_before(h, j, i) && !h->layers[j].is_void)
+            if (is_before(h, j, i) && !format_is_void(h, j))
                 passed *= 1 - h->layers[j].fpr_closed;
         double in_it = 0;
         chain_fill(&h->layers[i], passed, made, (double)in_layer - made, &in_it);
@@ -334,7 +316,7 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
     if (format_grows(h))
         return 0;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (i != newest && !h->layers[i].is_void)
+        if (i != newest && !format_is_void(h, i))
             absent *= 1 - h->layers[i].fpr_closed;
     const struct layer *layer = &h->layers[newest];
     return 1 - absent * (1 - layer->kind->fpr_at(layer, chain_distinct(h, counters, newest)));
@@ -361,9 +343,9 @@ static bool has_place(const struct header *h, struct err *err)
 static bool make_next(const struct header *h, struct layer *out, struct err *err)
 {
     const struct layer *last = &h->layers[chain_newest(h)];
-    uint64_t id = unused_id(h);
     double p = BUDGET * rate_left(h);
-    return make_layer(out, last->kind, id, next_capacity(h, last->kind, p), p, true, err);
+    return make_layer(out, last->kind, last->generation + 1, next_capacity(h, last->kind, p), p,
+                      true, err);
 }
 
 bool chain_grow(struct header *h, const char *name, struct err *err)
@@ -373,7 +355,6 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
     unsigned next = h->n_layers;
     if (!has_place(h, &why) || !keeps_its_rate(h, &why) || !make_next(h, &made, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
-    made.generation = h->layers[chain_newest(h)].generation + 1;
     made.n_before = h->counters.keys_added;
     h->layers[next] = made;
     h->layers[next].since = format_now();
@@ -384,13 +365,13 @@ bool chain_grow(struct header *h, const char *name, struct err *err)
 
 void chain_void(struct header *h)
 {
-    h->layers[oldest_layer(h)].is_void = true;
+    h->layers[oldest_layer(h)].generation = 0;
 }
 
 int chain_find_void(const struct header *h)
 {
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (h->layers[i].is_void)
+        if (format_is_void(h, i))
             return (int)i;
     return -1;
 }
@@ -399,7 +380,6 @@ void chain_renew(struct header *h, unsigned layer)
 {
     struct layer *l = &h->layers[layer];
     l->generation = h->layers[chain_newest(h)].generation + 1;
-    l->is_void = false;
     l->since = format_now();
     l->n_before = h->counters.keys_added;
     l->fpr_closed = 0;

@@ -81,12 +81,10 @@ static void check_tables(struct check *c)
         }
         check_zero(c, at, l->sums_off, padding);
         at = l->sums_off + FORMAT_SUM * pages;
-        if (l->touched_off != 0) {
-            check_zero(c, at, l->touched_off, padding);
-            at = l->touched_off + (pages + 7) / 8;
-            if (c->health == FILTER_CLEAN && !l->is_void)
-                check_zero(c, l->touched_off, at, "a clean file has pages marked as touched");
-        }
+        check_zero(c, at, l->touched_off, padding);
+        at = l->touched_off + (pages + 7) / 8;
+        if (c->health == FILTER_CLEAN && !format_is_void(h, i))
+            check_zero(c, l->touched_off, at, "a clean file has pages marked as touched");
         check_zero(c, at, l->data_off, padding);
         at = l->data_off + l->data_len;
     }

@@ -143,12 +143,12 @@ static bool check_writable(const struct filter *f, struct err *err)
     if (h->ro_compat & ~(uint32_t)RO_COMPAT_KNOWN)
         return fail(err, "'%s' was written by a newer version of seen: it can be read only",
                     f->path);
-    /* Only forged numbers get here: at a million epochs a second it takes 146 000 years. The other
-     * half is left for use while the file is open. */
-    uint64_t most = h->epoch;
+    /* Only forged numbers get here: at a million epochs a second it takes 146 000 years, at a
+     * rotation a second 68. The other half is left for use while the file is open. */
+    uint32_t generation = 0;
     for (unsigned i = 0; i < h->n_layers; i++)
-        most = h->layers[i].generation > most ? h->layers[i].generation : most;
-    return most <= INT64_MAX / 2 ||
+        generation = h->layers[i].generation > generation ? h->layers[i].generation : generation;
+    return (h->epoch <= INT64_MAX / 2 && generation <= UINT32_MAX / 2) ||
            fail(err, "'%s' has used up its epochs: it can be read only", f->path);
 }
 
@@ -471,7 +471,7 @@ void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->hea
 static uint32_t page_sum(const struct filter *f, unsigned layer, uint64_t page)
 {
     const struct layer *l = &f->header.layers[layer];
-    uint64_t seed = format_layer_seed(&f->header, l);
+    uint64_t seed = format_layer_seed(&f->header, layer);
     return layer_page_sum(seed, page, f->data[layer] + page * LAYER_PAGE, layer_page_len(l, page));
 }
 
@@ -534,7 +534,7 @@ static bool is_void_now(const struct filter *f, unsigned layer)
     struct err ignored;
     bool slot_damaged;
     return format_forgets(&f->header) && read_header(f->fd, &now, &slot_damaged, &ignored) &&
-           layer < now.n_layers && now.layers[layer].is_void;
+           layer < now.n_layers && format_is_void(&now, layer);
 }
 
 enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
@@ -683,8 +683,8 @@ static bool verify_layers(struct filter *f, unsigned except, bool take_keys, str
 {
     const struct layer *layer = f->header.layers;
     for (unsigned i = 0; i < f->header.n_layers; i++)
-        if (i != except && !layer[i].is_void && kind_takes_keys(layer[i].kind) == take_keys &&
-            !filter_verify(f, i, keys, n, err))
+        if (i != except && !format_is_void(&f->header, i) &&
+            kind_takes_keys(layer[i].kind) == take_keys && !filter_verify(f, i, keys, n, err))
             return false;
     return true;
 }
@@ -853,10 +853,10 @@ uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *
     pthread_mutex_init(&c.lock, NULL);
     filter_expect(f, true);
     for (unsigned i = 0; i < f->header.n_layers; i++)
-        c.bytes += f->header.layers[i].is_void ? 0 : f->header.layers[i].data_len;
+        c.bytes += format_is_void(&f->header, i) ? 0 : f->header.layers[i].data_len;
     for (c.layer = 0; c.layer < f->header.n_layers; c.layer++) {
         uint64_t pages = layer_pages(&f->header.layers[c.layer]);
-        if (f->header.layers[c.layer].is_void)
+        if (format_is_void(&f->header, c.layer))
             continue;
         parallel_for(threads, pages / CHECK_BLOCK + (pages % CHECK_BLOCK != 0), check_block, &c);
     }

@@ -40,7 +40,7 @@ enum {
     OFF_RECORDS = 120,
     OFF_KEYS_ADDED = 128,
     OFF_MADE = 136,
-    OFF_ZERO_8 = 144, /* 8 bytes that must be zero */
+    OFF_PERIOD = 144,
     OFF_POLICY = 152,
     OFF_UNUSED = 156,
     OFF_SECRET_ID = 160,
@@ -53,27 +53,25 @@ enum {
 /* Offsets in a layer's entry. */
 enum {
     LAYER_KIND = 0,
-    LAYER_FLAGS = 4,
-    LAYER_ID = 8,
-    LAYER_N_DESIGN = 16,
-    LAYER_FPR_DESIGN = 24,
-    LAYER_DATA_OFF = 32,
-    LAYER_DATA_LEN = 40,
-    LAYER_SUMS_OFF = 48,
-    LAYER_TOUCHED_OFF = 56,
-    LAYER_GEOMETRY = 64,
-    LAYER_GENERATION = 96,
-    LAYER_SINCE = 104,
-    LAYER_N_BEFORE = 112,
-    LAYER_FPR_CLOSED = 120,
-    LAYER_LEN = 128,
+    LAYER_GENERATION = 4,
+    LAYER_N_DESIGN = 8,
+    LAYER_FPR_DESIGN = 16,
+    LAYER_DATA_LEN = 24,
+    LAYER_GEOMETRY = 32,
+    LAYER_SINCE = 64,
+    LAYER_N_BEFORE = 72,
+    LAYER_FPR_CLOSED = 80,
+    LAYER_LEN = 88,
 };
 
 enum {
-    LAYER_FLAG_VOID = 1 << 0,
     CHECKSUM_LEN = 8,
     IMMUTABLE_ALIGN = 8, /* alignment of tables and data in immutable files: allows word reads */
 };
+
+_Static_assert(OFF_LAYERS + FORMAT_MAX_LAYERS * LAYER_LEN + FORMAT_FEATURES + CHECKSUM_LEN ==
+                   FORMAT_PAGE,
+               "a slot has room for all layers and features");
 
 const char *format_kind_name(const struct header *h)
 {
@@ -88,27 +86,33 @@ static size_t batches_off(const struct header *h)
     return OFF_LAYERS + (size_t)h->n_layers * LAYER_LEN;
 }
 
+/* Where the members that every program knows end. */
+static size_t known_len(const struct header *h)
+{
+    return batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
+}
+
+/* The bytes of compat features, of which the bits tell. */
+static size_t features_len(const struct header *h)
+{
+    uint32_t bits = h->compat >> COMPAT_BYTES << COMPAT_BYTES;
+    return bits == 0 ? 0 : bits == COMPAT_PROFILE ? FORMAT_PROFILE : FORMAT_FEATURES;
+}
+
 size_t format_len(const struct header *h)
 {
-    return format_is_immutable(h)
-               ? batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH + CHECKSUM_LEN
-               : FORMAT_PAGE;
+    return format_is_immutable(h) ? known_len(h) + features_len(h) + CHECKSUM_LEN : FORMAT_PAGE;
 }
 
 static void encode_layer(const struct layer *layer, uint8_t *out)
 {
     put_le32(out + LAYER_KIND, layer->kind->id);
-    put_le32(out + LAYER_FLAGS, layer->is_void ? LAYER_FLAG_VOID : 0);
-    put_le64(out + LAYER_ID, layer->id);
+    put_le32(out + LAYER_GENERATION, layer->generation);
     put_le64(out + LAYER_N_DESIGN, layer->n_design);
     put_double(out + LAYER_FPR_DESIGN, layer->fpr_design);
-    put_le64(out + LAYER_DATA_OFF, layer->data_off);
     put_le64(out + LAYER_DATA_LEN, layer->data_len);
-    put_le64(out + LAYER_SUMS_OFF, layer->sums_off);
-    put_le64(out + LAYER_TOUCHED_OFF, layer->touched_off);
     for (int i = 0; i < 4; i++)
         put_le64(out + LAYER_GEOMETRY + 8 * i, layer->geometry[i]);
-    put_le64(out + LAYER_GENERATION, layer->generation);
     put_le64(out + LAYER_SINCE, layer->since);
     put_le64(out + LAYER_N_BEFORE, layer->n_before);
     put_double(out + LAYER_FPR_CLOSED, layer->fpr_closed);
@@ -116,7 +120,7 @@ static void encode_layer(const struct layer *layer, uint8_t *out)
 
 size_t format_encode(const struct header *h, uint8_t *out)
 {
-    size_t len = format_len(h);
+    size_t len = format_len(h), features = features_len(h);
     memset(out, 0, len);
     memcpy(out + OFF_MAGIC, magic, sizeof magic);
     put_le32(out + OFF_VERSION, FORMAT_VERSION);
@@ -139,6 +143,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     put_le64(out + OFF_RECORDS, h->counters.records);
     put_le64(out + OFF_KEYS_ADDED, h->counters.keys_added);
     put_le64(out + OFF_MADE, h->made);
+    put_le64(out + OFF_PERIOD, h->period);
     put_le32(out + OFF_POLICY, (uint32_t)h->policy);
     memcpy(out + OFF_SECRET_ID, h->secret.id, sizeof h->secret.id);
     memcpy(out + OFF_SECRET_PROOF, h->secret.proof, sizeof h->secret.proof);
@@ -148,6 +153,7 @@ size_t format_encode(const struct header *h, uint8_t *out)
     for (unsigned i = 0; i < h->n_layers; i++)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
     memcpy(out + batches_off(h), h->batch, (size_t)h->n_batches * FORMAT_BATCH);
+    memcpy(out + len - CHECKSUM_LEN - features, h->features + FORMAT_FEATURES - features, features);
     put_le64(out + len - CHECKSUM_LEN, xxh3_bytes(out, len - CHECKSUM_LEN, 0));
     return len;
 }
@@ -235,7 +241,7 @@ static bool decode_batches(const uint8_t *p, struct header *h, struct err *err)
 {
     if ((h->incompat & INCOMPAT_BATCHES) == 0)
         return true;
-    size_t without = batches_off(h) + CHECKSUM_LEN, len = get_le32(p + OFF_SLOT_LEN);
+    size_t without = format_len(h), len = get_le32(p + OFF_SLOT_LEN);
     if (len <= without || (len - without) / FORMAT_BATCH > FORMAT_MAX_BATCHES)
         return damaged(err, "its header has no valid number of batches");
     h->n_batches = (unsigned)((len - without) / FORMAT_BATCH);
@@ -316,6 +322,7 @@ static void decode_counters(const uint8_t *p, struct header *h)
     h->counters.records = get_le64(p + OFF_RECORDS);
     h->counters.keys_added = get_le64(p + OFF_KEYS_ADDED);
     h->made = get_le64(p + OFF_MADE);
+    h->period = get_le64(p + OFF_PERIOD);
 }
 
 static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer, struct err *err)
@@ -324,28 +331,19 @@ static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer,
     layer->kind = kind_by_id(kind);
     if (layer->kind == NULL)
         return fail(err, "was written by a newer version of seen (layer kind %" PRIu32 ")", kind);
-    layer->id = get_le64(p + LAYER_ID);
+    layer->generation = get_le32(p + LAYER_GENERATION);
     layer->n_design = get_le64(p + LAYER_N_DESIGN);
     layer->fpr_design = get_double(p + LAYER_FPR_DESIGN);
     if (!(layer->fpr_design > 0 && layer->fpr_design < 1))
         return fail(err, "is damaged: layer %u has no valid false positive rate", number);
-    layer->data_off = get_le64(p + LAYER_DATA_OFF);
     layer->data_len = get_le64(p + LAYER_DATA_LEN);
-    layer->sums_off = get_le64(p + LAYER_SUMS_OFF);
-    layer->touched_off = get_le64(p + LAYER_TOUCHED_OFF);
     for (int i = 0; i < 4; i++)
         layer->geometry[i] = get_le64(p + LAYER_GEOMETRY + 8 * i);
-    uint32_t flags = get_le32(p + LAYER_FLAGS);
-    layer->is_void = flags & LAYER_FLAG_VOID;
-    layer->generation = get_le64(p + LAYER_GENERATION);
     layer->since = get_le64(p + LAYER_SINCE);
     layer->n_before = get_le64(p + LAYER_N_BEFORE);
     layer->fpr_closed = get_double(p + LAYER_FPR_CLOSED);
-    if ((flags & ~(uint32_t)LAYER_FLAG_VOID) != 0)
-        return fail(err, "is damaged: layer %u has bytes set that must be zero", number);
-    if (layer->generation > INT64_MAX || !(layer->fpr_closed >= 0 && layer->fpr_closed <= 1))
-        return fail(err, "is damaged: layer %u has no valid history", number);
-    return true;
+    return (layer->fpr_closed >= 0 && layer->fpr_closed <= 1) ||
+           fail(err, "is damaged: layer %u has no valid history", number);
 }
 
 static uint64_t sums_len(const struct layer *layer)
@@ -359,27 +357,30 @@ static uint64_t touched_len(const struct layer *layer)
     return pages / 8 + (pages % 8 != 0);
 }
 
-/* Advances *at past the part [off, off + len) of the file, which must not begin before *at. */
-static bool step_over(uint64_t *at, uint64_t off, uint64_t len, uint64_t align, uint64_t file_len)
+static uint64_t align_up(uint64_t n, uint64_t align)
 {
-    if (off < *at || off % align != 0 || off > file_len || len > file_len - off)
-        return false;
-    *at = off + len;
-    return true;
+    return (n + align - 1) / align * align;
 }
 
-static bool step_over_fixed(uint64_t *at, const struct layer *l, uint64_t file_len)
+static uint64_t first_place(const struct header *h)
 {
-    return step_over(at, l->data_off, l->data_len, IMMUTABLE_ALIGN, file_len) &&
-           step_over(at, l->sums_off, sums_len(l), IMMUTABLE_ALIGN, file_len) &&
-           l->touched_off == 0;
+    return format_is_immutable(h) ? format_len(h) : FORMAT_FIRST_LAYER;
 }
 
-static bool step_over_mutable(uint64_t *at, const struct layer *l, uint64_t file_len)
+/* Places a layer at offset `at` and returns where it ends, less than 2^64 if `at` and its length
+ * are below 2^63. */
+static uint64_t place(struct layer *layer, bool immutable, uint64_t at)
 {
-    return step_over(at, l->sums_off, sums_len(l), FORMAT_PAGE, file_len) &&
-           step_over(at, l->touched_off, touched_len(l), FORMAT_PAGE, file_len) &&
-           step_over(at, l->data_off, l->data_len, FORMAT_PAGE, file_len);
+    if (immutable) {
+        layer->data_off = align_up(at, IMMUTABLE_ALIGN);
+        layer->sums_off = align_up(layer->data_off + layer->data_len, IMMUTABLE_ALIGN);
+        layer->touched_off = 0;
+        return layer->sums_off + sums_len(layer);
+    }
+    layer->sums_off = align_up(at, FORMAT_PAGE);
+    layer->touched_off = align_up(layer->sums_off + sums_len(layer), FORMAT_PAGE);
+    layer->data_off = align_up(layer->touched_off + touched_len(layer), FORMAT_PAGE);
+    return layer->data_off + layer->data_len;
 }
 
 static bool check_lanes(const struct header *h, struct err *err)
@@ -392,21 +393,21 @@ static bool check_lanes(const struct header *h, struct err *err)
     return true;
 }
 
-/* Are the layers in order, each with its tables, and does the last one end at the file's end? */
-static bool check_places(const struct header *h, struct err *err)
+/* Places the layers. Does the last one end at the file's end? */
+static bool decode_places(struct header *h, struct err *err)
 {
     /* Offsets must fit in off_t. */
     if (h->file_len > INT64_MAX)
         return damaged(err, "its header has no valid file length");
     bool fixed = format_is_immutable(h);
-    uint64_t at = fixed ? format_len(h) : FORMAT_FIRST_LAYER;
+    uint64_t at = first_place(h);
     for (unsigned i = 0; i < h->n_layers; i++) {
-        const struct layer *layer = &h->layers[i];
-        if (layer->data_len == 0)
+        struct layer *layer = &h->layers[i];
+        if (layer->data_len == 0 || layer->data_len > h->file_len)
             return fail(err, "is damaged: layer %u has no valid length", i);
-        if (!(fixed ? step_over_fixed(&at, layer, h->file_len)
-                    : step_over_mutable(&at, layer, h->file_len)))
-            return fail(err, "is damaged: layer %u is not where it should be", i);
+        at = place(layer, fixed, at);
+        if (at > h->file_len)
+            return fail(err, "is damaged: layer %u ends behind the end of the file", i);
         /* Kinds that change in place rely on the alignment of mutable files. */
         if (fixed && kind_takes_keys(layer->kind))
             return fail(err, "is damaged: layer %u is of a kind that cannot be in this file", i);
@@ -418,29 +419,24 @@ static bool check_places(const struct header *h, struct err *err)
 
 static bool has_history(const struct layer *l)
 {
-    return l->is_void || l->generation != 0 || l->since != 0;
+    return l->generation != 0 || l->since != 0;
 }
 
-/* Generations must differ, so that one layer takes keys. Only a ring may have a void layer, one,
- * during a rotation. */
+/* Generations must differ, so that one layer takes keys, and one at most is void. */
 static bool check_policy(const struct header *h, struct err *err)
 {
-    unsigned n_void = 0;
+    unsigned least = h->policy == POLICY_RING ? 2 : 1;
     for (unsigned i = 0; i < h->n_layers; i++) {
         const struct kind *kind = h->layers[i].kind;
         if (h->policy != POLICY_FIXED && kind_is_foreign(kind) && !kind_is_exact(kind))
             return damaged(err, "its layers do not fit its policy");
         if (h->policy == POLICY_FIXED && has_history(&h->layers[i]))
             return fail(err, "is damaged: layer %u has bytes set that must be zero", i);
-        n_void += h->layers[i].is_void;
         for (unsigned j = 0; j < i && h->policy != POLICY_FIXED; j++)
             if (h->layers[j].generation == h->layers[i].generation)
                 return fail(err, "is damaged: layers %u and %u are of the same generation", j, i);
     }
-    unsigned may_be_void = h->policy == POLICY_RING, least = h->policy == POLICY_RING ? 2 : 1;
-    if (n_void > may_be_void || h->n_layers < least)
-        return damaged(err, "its layers do not fit its policy");
-    return true;
+    return h->n_layers >= least || damaged(err, "its layers do not fit its policy");
 }
 
 static bool check_layers(const struct header *h, struct err *err)
@@ -451,9 +447,6 @@ static bool check_layers(const struct header *h, struct err *err)
         struct err why;
         if (!h->layers[i].kind->check(&h->layers[i], &why))
             return fail(err, "is damaged: layer %u: %s", i, why.text);
-        for (unsigned j = 0; j < i; j++)
-            if (h->layers[j].id == h->layers[i].id)
-                return fail(err, "is damaged: layers %u and %u have the same id", j, i);
     }
     return true;
 }
@@ -473,43 +466,19 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
     if (!check_frame(p, avail, err) || !decode_fields(p, h, err))
         return false;
     decode_counters(p, h);
-    size_t end = batches_off(h) + (size_t)h->n_batches * FORMAT_BATCH;
-    if (!all_zero(p + OFF_ZERO_4, 4) || !all_zero(p + OFF_ZERO_8, 8) ||
+    size_t known = known_len(h), features = features_len(h);
+    size_t end = format_len(h) - CHECKSUM_LEN - features;
+    if (!all_zero(p + OFF_ZERO_4, 4) || (h->period != 0 && !format_forgets(h)) ||
         !all_zero(p + OFF_UNUSED, OFF_SECRET_ID - OFF_UNUSED) ||
         (!format_has_secret(h) && !all_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
-        !all_zero(p + end, format_len(h) - CHECKSUM_LEN - end))
+        !all_zero(p + known, end - known))
         return damaged(err, "its header has bytes set that must be zero");
+    memcpy(h->features + FORMAT_FEATURES - features, p + end, features);
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
             return false;
-    return check_lanes(h, err) && check_places(h, err) && check_layers(h, err) &&
+    return check_lanes(h, err) && decode_places(h, err) && check_layers(h, err) &&
            check_policy(h, err) && check_counting(h, err);
-}
-
-static uint64_t align_up(uint64_t n, uint64_t align)
-{
-    return (n + align - 1) / align * align;
-}
-
-/* Places the layers from number `first` on, starting at offset `at`. */
-static void place_from(struct header *h, unsigned first, uint64_t at)
-{
-    bool fixed = format_is_immutable(h);
-    for (unsigned i = first; i < h->n_layers; i++) {
-        struct layer *layer = &h->layers[i];
-        if (fixed) {
-            layer->data_off = align_up(at, IMMUTABLE_ALIGN);
-            layer->sums_off = align_up(layer->data_off + layer->data_len, IMMUTABLE_ALIGN);
-            layer->touched_off = 0;
-            at = layer->sums_off + sums_len(layer);
-        } else {
-            layer->sums_off = align_up(at, FORMAT_PAGE);
-            layer->touched_off = align_up(layer->sums_off + sums_len(layer), FORMAT_PAGE);
-            layer->data_off = align_up(layer->touched_off + touched_len(layer), FORMAT_PAGE);
-            at = layer->data_off + layer->data_len;
-        }
-    }
-    h->file_len = at;
 }
 
 /* A file is immutable if no keys can be added to any of its layers. */
@@ -525,12 +494,14 @@ static void set_features(struct header *h)
 void format_place(struct header *h)
 {
     set_features(h);
-    place_from(h, 0, format_is_immutable(h) ? format_len(h) : FORMAT_FIRST_LAYER);
+    h->file_len = first_place(h);
+    for (unsigned i = 0; i < h->n_layers; i++)
+        h->file_len = place(&h->layers[i], format_is_immutable(h), h->file_len);
 }
 
 void format_place_last(struct header *h)
 {
-    place_from(h, h->n_layers - 1, h->file_len);
+    h->file_len = place(&h->layers[h->n_layers - 1], format_is_immutable(h), h->file_len);
 }
 
 uint64_t format_file_len(const struct layer *layer)
@@ -547,10 +518,10 @@ uint64_t format_now(void)
     return now > 0 ? (uint64_t)now : 0;
 }
 
-uint64_t format_layer_seed(const struct header *h, const struct layer *layer)
+uint64_t format_layer_seed(const struct header *h, unsigned i)
 {
     uint8_t name[sizeof h->id + 8];
     memcpy(name, h->id, sizeof h->id);
-    put_le64(name + sizeof h->id, layer->id);
+    put_le64(name + sizeof h->id, i);
     return xxh3_bytes(name, sizeof name, 0);
 }

@@ -31,14 +31,23 @@ enum {
     FORMAT_TURN = 8,
     FORMAT_STALE = 12, /* ... that readers look at (filter.c) */
     FORMAT_FIRST_LAYER = 3 * FORMAT_PAGE,
-    FORMAT_MAX_LAYERS = 29, /* 256 + 29 * 128 bytes of header + 8 of checksum fit in a page */
+    FORMAT_MAX_LAYERS = 42, /* 256 + 42 * 88 bytes + FORMAT_FEATURES + 8 of checksum are a page */
     FORMAT_MAX_HEADER = FORMAT_PAGE,
     FORMAT_BATCH = 16,        /* bytes that identify a batch */
-    FORMAT_MAX_BATCHES = 128, /* with one layer: 2440 bytes of header */
+    FORMAT_MAX_BATCHES = 128, /* with one layer: 2400 bytes of header */
+    FORMAT_FEATURES = 136,    /* bytes of compat features, before the checksum ... */
+    FORMAT_PROFILE = 64,      /* ... of which the last are the profile of keys */
 };
 
 /* Feature words: an unknown bit in `compat` is ignored, in `ro_compat` it forbids writing, in
- * `incompat` it forbids reading. */
+ * `incompat` it forbids reading.
+ *
+ * The compat bits from COMPAT_BYTES on are for features with bytes of their own. These bytes end
+ * where the checksum begins, and no layer's entry gets there. A mutable slot has room for all
+ * FORMAT_FEATURES; an immutable header has none of them without such a bit, FORMAT_PROFILE with
+ * COMPAT_PROFILE alone, and all if a later bit is set. Bytes of which no bit tells are zero. So a
+ * program can ignore a bit that it does not know, and keeps its bytes in the headers that it
+ * writes. */
 enum {
     COMPAT_ASSUMED = 1 << 0, /* capacity and rate are not stated by the filter's origin, but taken
                                 from m and k: half of the bits set */
@@ -53,6 +62,8 @@ enum {
      * digits (PREP_HEX); 0 if it is unknown or differs. */
     COMPAT_KEY_LEN_SHIFT = 8,
     COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
+    COMPAT_BYTES = 16,
+    COMPAT_PROFILE = 1 << COMPAT_BYTES, /* reserved for a profile of the keys */
     COMPAT_KNOWN = COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_ESTIMATED |
                    COMPAT_JOINED | COMPAT_KEY_LEN,
     RO_COMPAT_KNOWN = 0,
@@ -99,7 +110,9 @@ struct header {
     uint64_t file_len;         /* a growing file may be longer: its next layer is unfinished */
     uint64_t created, changed; /* seconds since 1970; 0: unknown (format_now) */
     struct counters counters;
-    uint64_t made; /* keys_added when the file was made; no filter has taken these for known */
+    uint64_t made;   /* keys_added when the file was made; no filter has taken these for known */
+    uint64_t period; /* reserved: seconds that a ring keeps keys; 0: none is stated */
+    uint8_t features[FORMAT_FEATURES];
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
     /* For kinds that count: the last batches that had an ID (change.h), oldest first. */
@@ -116,7 +129,7 @@ size_t format_encode(const struct header *h, uint8_t *out);
 
 /* Decodes one header slot; `avail` bytes at p may be read. Checks everything that can be checked
  * without reading data: magic, version, feature words, checksum, the range of every field, zeroes
- * where required, and that layers lie inside file_len, in order, without overlapping. The error is
+ * where required, and that the layers, one behind the other, end at file_len. The error is
  * a predicate to follow the file's name: "is damaged: ...". After a failure, h->epoch is 0 if the
  * slot is damaged; it is the slot's epoch if the slot is intact but refused for its contents. */
 bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err *err);
@@ -159,6 +172,12 @@ static inline bool format_forgets(const struct header *h)
     return h->policy == POLICY_RING;
 }
 
+/* Is layer i of a ring about to be emptied? Its keys do not count. */
+static inline bool format_is_void(const struct header *h, unsigned i)
+{
+    return format_forgets(h) && h->layers[i].generation == 0;
+}
+
 /* May layers have the same keys, as generations may, and layers that a merge joined? */
 static inline bool format_shares_keys(const struct header *h)
 {
@@ -178,7 +197,8 @@ uint64_t format_now(void);
 const char *format_kind_name(const struct header *h);
 
 /* Places the layers: sets data_off, sums_off and touched_off of every layer, and file_len, from
- * data_len. Also sets the file's feature bits, which follow from the kinds and n_batches. */
+ * data_len; they are in no file. Also sets the file's feature bits, which follow from the kinds and
+ * n_batches. */
 void format_place(struct header *h);
 
 /* Places only the last layer, which is new, after the file's end. */
@@ -187,7 +207,7 @@ void format_place_last(struct header *h);
 /* The length of a file with this layer alone. */
 uint64_t format_file_len(const struct layer *layer);
 
-/* The seed of the checksums of a layer's pages (layer_page_sum). */
-uint64_t format_layer_seed(const struct header *h, const struct layer *layer);
+/* The seed of the checksums of the pages of layer i (layer_page_sum). */
+uint64_t format_layer_seed(const struct header *h, unsigned i);
 
 #endif

@@ -352,7 +352,6 @@ static bool design_single(struct header *h, const struct design *d, uint64_t n, 
     struct layer *layer = &h->layers[0];
     h->n_layers = 1;
     *layer = plan.layer;
-    layer->id = 1;
     h->n_design = layer->n_design = plan.n;
     h->fpr_design = layer->fpr_design = plan.p;
     if (d->like != NULL)
@@ -361,7 +360,7 @@ static bool design_single(struct header *h, const struct design *d, uint64_t n, 
         h->policy = POLICY_GROW;
         h->n_design = 0;
         layer->fpr_design = d->like->layers[0].fpr_design;
-        layer->generation = layer->id;
+        layer->generation = 1;
         layer->since = h->created;
     }
     return true;
@@ -396,7 +395,6 @@ void header_take_layers(struct header *h, const struct layout_filter *filter)
     h->n_layers = filter->n_layers;
     for (unsigned i = 0; i < h->n_layers; i++) {
         h->layers[i] = filter->layer[i];
-        h->layers[i].id = i + 1;
         if (format_grows(h))
             h->layers[i].generation = i + 1;
     }
@@ -467,7 +465,7 @@ struct target header_target(struct header *h, unsigned i, int fd, const char *na
                             unsigned threads)
 {
     return (struct target){.layer = &h->layers[i],
-                           .seed = format_layer_seed(h, &h->layers[i]),
+                           .seed = format_layer_seed(h, i),
                            .header = h,
                            .place = format_place,
                            .fd = fd,

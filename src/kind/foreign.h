@@ -30,7 +30,7 @@
 enum {
     LAYOUT_PARAMS = 8,  /* parameters of a layout, at most */
     LAYOUT_TEXT = 256,  /* bytes of a spec, NUL included */
-    LAYOUT_LAYERS = 29, /* layers of a filter, at most: those of a filter file (file/format.h) */
+    LAYOUT_LAYERS = 42, /* layers of a filter, at most: those of a filter file (file/format.h) */
     LAYOUT_FILES = 2,   /* files of a foreign filter, at most */
     LAYOUT_CONFIG_KEY = 16,
 };

@@ -41,17 +41,15 @@ struct target;
  * file; the layer's data is `data_len` bytes at `data_off`. */
 struct layer {
     const struct kind *kind;
-    uint64_t id; /* unique in the file; part of every page's checksum */
     uint64_t n_design;
     double fpr_design;
     uint64_t data_off, data_len;
     uint64_t sums_off;    /* checksums, 4 bytes for each 4 KiB page of data */
     uint64_t touched_off; /* bitmap of pages changed since their checksum was made; 0: none */
     uint64_t geometry[4]; /* defined by the kind */
-    /* In filters of several layers (chain.h); else zero. The first three only where they grow or
+    /* In filters of several layers (chain.h); else zero. The first two only where they grow or
      * forget. */
-    bool is_void;        /* about to be emptied; its keys do not count */
-    uint64_t generation; /* the layer with the highest takes new keys; of equals, the last layer */
+    uint32_t generation; /* the layer with the highest takes new keys; of equals, the last layer */
     uint64_t since;      /* when it began to take keys, seconds since 1970; 0: unknown */
     uint64_t n_before;   /* keys_added of the filter when it began to take keys (chain_keys_in) */
     double fpr_closed;   /* FPR when it stopped taking keys, from the bits; 0: unknown */

@@ -245,7 +245,8 @@ static bool place_layers(struct assembly *m, struct err *err)
         for (unsigned i = 0; i < m->n_in; i++)
             for (unsigned l = 0; l < m->in[i].header.n_layers; l++) {
                 const struct layer *layer = &m->in[i].header.layers[l];
-                if (!layer->is_void && kind_takes_keys(layer->kind) == (takes_keys != 0) &&
+                if (!format_is_void(&m->in[i].header, l) &&
+                    kind_takes_keys(layer->kind) == (takes_keys != 0) &&
                     !place_layer(m, &m->in[i], l, err))
                     return false;
             }
@@ -264,7 +265,6 @@ static void union_header(struct assembly *m)
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i], from = *layer;
         *layer = (struct layer){.kind = from.kind,
-                                .id = i + 1,
                                 .n_design = from.n_design,
                                 .fpr_design = from.fpr_design,
                                 .data_len = from.data_len};
@@ -299,7 +299,7 @@ static void make_growing(struct assembly *m, double limit)
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
         double fpr = m->each[i].fpr;
-        layer->generation = layer->id;
+        layer->generation = i + 1;
         used += i == newest ? fmax(layer->fpr_design, fpr) : fpr;
     }
     h->layers[newest].since = h->created;

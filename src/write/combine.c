@@ -32,7 +32,6 @@ void combine_header(struct combine *c)
     struct layer *layer = &h->layers[0];
     header_begin_like(h, c->keys, c->reproducible);
     like->kind->counts->narrow(like, c->bits != 0 ? c->bits : layer_fingerprint(like), layer);
-    layer->id = 1;
     h->n_design = layer->n_design = like->n_design;
     h->fpr_design = layer->fpr_design = like->fpr_design;
     h->n_layers = 1;

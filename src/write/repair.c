@@ -64,7 +64,7 @@ static bool fill_layer(struct repair *r, const struct assembly *m, const struct 
     const struct layer *l = &m->header.layers[layer];
     struct err why;
     uint8_t buf[LAYER_PAGE];
-    for (uint64_t page = 0; page < layer_pages(l) && !l->is_void; page++) {
+    for (uint64_t page = 0; page < layer_pages(l) && !format_is_void(&m->header, layer); page++) {
         if (filter_check_page(&m->in[0], layer, page, &why))
             continue;
         if (!fill_page(l, page, buf))

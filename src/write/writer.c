@@ -135,7 +135,7 @@ static void begin_layer(struct writer *w, size_t n)
     w->generation = newest(w)->generation;
     w->out->too_full = false;
     for (unsigned i = 0; i < h->n_layers; i++)
-        absent *= i == w->layer || h->layers[i].is_void ? 1 : 1 - h->layers[i].fpr_closed;
+        absent *= i == w->layer || format_is_void(h, i) ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
     count_from(w, chain_distinct(h, &w->session.counters, w->layer));
     w->began_n = w->n;

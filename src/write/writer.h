@@ -51,7 +51,7 @@ struct writer {
     bool has_layer;                             /* what follows is set, by the first turn */
     uint8_t id[sizeof((struct header *)0)->id]; /* of the file */
     unsigned layer;                             /* takes new keys ... */
-    uint64_t generation;                        /* ... and is this generation */
+    uint32_t generation;                        /* ... and is this generation */
     double others_fpr;                          /* of the other layers together */
     uint64_t counted;     /* keys_added when the layer's distinct keys were last counted */
     double n, each;       /* distinct keys then, and for each key that was added since then */

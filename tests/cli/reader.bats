@@ -315,15 +315,14 @@ imported()
         PYTHONDONTWRITEBYTECODE=1 python3 - "$SOURCE" "$mark" <<'PYTHON'
 import struct, sys
 sys.path.insert(0, sys.argv[1] + "/tests/lib")
-from reader import PAGE, u64, xxh3
+from reader import PAGE, xxh3
 path = sys.argv[2] + ".seen"
 data = bytearray(open(path, "rb").read())
 for slot in (0, PAGE):
     struct.pack_into("<I", data, slot + 40, 2)
     struct.pack_into("<Q", data, slot + PAGE - 8, xxh3(bytes(data[slot:slot + PAGE - 8]), 0))
-sums, touched = u64(data, 256 + 48), u64(data, 256 + 56)
-data[sums] ^= 1
-data[touched] = int(sys.argv[2])
+data[3 * PAGE] ^= 1
+data[4 * PAGE] = int(sys.argv[2])
 data[2 * PAGE + 12] = 1
 open(path, "wb").write(data)
 PYTHON

@@ -19,17 +19,16 @@ HEADER = {
     "hash": (44, "I"), "seed": (48, "Q"), "id": (56, "Q"), "preparation": (72, "I"),
     "flags": (76, "I"), "capacity": (80, "Q"), "fpr": (88, "d"), "file_length": (96, "Q"),
     "made": (104, "Q"), "changed": (112, "Q"), "records": (120, "Q"), "added": (128, "Q"),
-    "held": (136, "Q"), "policy": (152, "I"), "unused": (156, "I"),
+    "held": (136, "Q"), "period": (144, "Q"), "policy": (152, "I"), "unused": (156, "I"),
     "secret": (160, "Q"), "secret2": (168, "Q"), "proof": (176, "Q"), "reading": (192, "I"),
     "field0": (196, "I"), "field1": (200, "I"), "field14": (252, "I"),
 }
 LAYER = {
-    "kind": (0, "I"), "flags": (4, "I"), "id": (8, "Q"), "capacity": (16, "Q"), "fpr": (24, "d"),
-    "data": (32, "Q"), "length": (40, "Q"), "sums": (48, "Q"), "touched": (56, "Q"),
-    "geometry0": (64, "Q"), "geometry1": (72, "Q"), "geometry2": (80, "Q"), "geometry3": (88, "Q"),
-    "generation": (96, "Q"), "since": (104, "Q"), "keys_before": (112, "Q"),
-    "closed_fpr": (120, "d"),
+    "kind": (0, "I"), "generation": (4, "I"), "capacity": (8, "Q"), "fpr": (16, "d"),
+    "length": (24, "Q"), "geometry0": (32, "Q"), "geometry1": (40, "Q"), "geometry2": (48, "Q"),
+    "geometry3": (56, "Q"), "since": (64, "Q"), "keys_before": (72, "Q"), "closed_fpr": (80, "d"),
 }
+LAYERS, LAYER_LENGTH = 256, 88
 ENTRY = {
     "offset": (0, "Q"), "segments0": (8, "I"), "segments1": (12, "I"), "segments2": (16, "I"),
     "listed": (20, "I"), "keys": (24, "I"), "seed": (28, "B"),
@@ -48,9 +47,22 @@ class Forged:
     def header(self, offset, form):
         return struct.unpack_from("<" + form, self.data, offset)[0]
 
-    def layer(self, number, field):
+    def layer(self, number, field, slot=0):
         offset, form = LAYER[field]
-        return self.header(256 + 128 * number + offset, form)
+        return self.header(slot + LAYERS + LAYER_LENGTH * number + offset, form)
+
+    def place(self, number, slot=0):
+        """The offsets of a layer's data, checksums and touched bitmap."""
+        step = 8 if self.immutable else PAGE
+        end = self.slot_length if self.immutable else 3 * PAGE
+        for before in range(number + 1):
+            length = self.layer(before, "length", slot)
+            pages = (length + PAGE - 1) // PAGE
+            sums, touched, at = 4 * pages, (pages + 7) // 8, []
+            for part in [length, sums] if self.immutable else [sums, touched, length]:
+                at.append((end + step - 1) // step * step)
+                end = at[-1] + part
+        return (at[0], at[1], None) if self.immutable else (at[2], at[0], at[1])
 
     def set_header(self, offset, form, value):
         """Sets a field in all slots, which keep their epochs, and seals them."""
@@ -65,30 +77,29 @@ class Forged:
                              xxh3(bytes(self.data[slot:slot + end]), 0))
 
     def entry_at(self, number):
-        return (self.layer(0, "data") + self.layer(0, "length") -
+        return (self.place(0)[0] + self.layer(0, "length") -
                 32 * self.layer(0, "geometry1") + 32 * number)
 
     def line_at(self, number):
-        return self.layer(0, "data") + 64 * number
+        return self.place(0)[0] + 64 * number
 
     def set_data(self, at, form, value):
         """Sets a field in the data of layer 0, and renews the checksum of its page."""
         struct.pack_into("<" + form, self.data, at, value)
-        self.seal_page(0, (at - self.layer(0, "data")) // PAGE)
+        self.seal_page(0, (at - self.place(0)[0]) // PAGE)
 
     def seal_page(self, layer, number):
-        first = self.layer(layer, "data")
+        first, sums, _ = self.place(layer)
         at, end = first + number * PAGE, first + self.layer(layer, "length")
-        base = xxh3(bytes(self.data[56:72]) + struct.pack("<Q", self.layer(layer, "id")), 0)
+        base = xxh3(bytes(self.data[56:72]) + struct.pack("<Q", layer), 0)
         total = xxh3(bytes(self.data[at:min(at + PAGE, end)]), base + number & (1 << 64) - 1)
-        struct.pack_into("<I", self.data, self.layer(layer, "sums") + 4 * number,
-                         total & (1 << 32) - 1)
+        struct.pack_into("<I", self.data, sums + 4 * number, total & (1 << 32) - 1)
 
     def set(self, name, value):
         part, *rest = name.split(".")
         if part == "layer":
             offset, form = LAYER[rest[1]]
-            self.set_header(256 + 128 * int(rest[0]) + offset, form, value)
+            self.set_header(LAYERS + LAYER_LENGTH * int(rest[0]) + offset, form, value)
         elif part == "entry":
             offset, form = ENTRY[rest[1]]
             self.set_data(self.entry_at(int(rest[0])) + offset, form, value)

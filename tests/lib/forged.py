@@ -10,7 +10,7 @@ import resource
 import subprocess
 import sys
 
-from forge import ENTRY, HEADER, LAYER, LINE, Forged
+from forge import ENTRY, HEADER, LAYER, LAYER_LENGTH, LAYERS, LINE, Forged
 
 SEEN = os.environ["SEEN"]
 PATIENCE = int(os.environ["PATIENCE"])
@@ -61,8 +61,8 @@ def all_cases(sound):
         fields = [(field, HEADER[field], 0) for field in HEADER]
         layers = file.header(28, "I")
         for number in sorted({0, layers - 1}):
-            fields += [("layer.%d.%s" % (number, field), LAYER[field], 256 + 128 * number)
-                       for field in LAYER]
+            base = LAYERS + LAYER_LENGTH * number
+            fields += [("layer.%d.%s" % (number, field), LAYER[field], base) for field in LAYER]
         kind = file.layer(0, "kind")
         if kind == COUNTED:
             for number in (0, file.layer(0, "geometry2") // 4096):

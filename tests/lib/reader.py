@@ -560,7 +560,6 @@ PAGE = 4096
 IMMUTABLE, BATCHES, WITH_SECRET = 1, 2, 4
 TRIM, FOLD, HEX, UPPER = 1, 2, 4, 8
 FIXED, GROWS, RING = 0, 1, 2
-VOID = 1
 
 
 class Unreadable(Exception):
@@ -936,19 +935,15 @@ KINDS = {1: Bloom, 2: Ribbon, 3: Counted, 16: Guava, 17: GoZero, 18: Redisson, 1
 class Layer:
     def __init__(self, b, policy, immutable):
         require(u32(b, 0) in KINDS, "unknown kind of layer")
-        flags = u32(b, 4)
-        self.id = u64(b, 8)
-        self.data, self.length, self.sums, self.touched = (u64(b, at) for at in (32, 40, 48, 56))
-        self.geometry = struct.unpack_from("<4Q", b, 64)
-        self.generation = u64(b, 96)
-        require(flags <= VOID and (flags == 0 or policy == RING), "unknown flags of a layer")
-        require(policy != FIXED or zero(b[96:112]), "a layer's zeroes are not zero")
+        self.generation, self.length = u32(b, 4), u64(b, 24)
+        self.geometry = struct.unpack_from("<4Q", b, 32)
+        require(policy != FIXED or zero(b[4:8]) and zero(b[64:72]),
+                "a layer's zeroes are not zero")
         require(policy == FIXED or u32(b, 0) < 16 or u32(b, 0) == 20, "a kind that does not grow")
-        self.void = flags == VOID
-        rate, = struct.unpack_from("<d", b, 120)
-        require(self.generation < 1 << 63 and 0 <= rate <= 1,
-                "a layer's history is out of range")
-        require(0 < struct.unpack_from("<d", b, 24)[0] < 1,
+        self.void = policy == RING and self.generation == 0
+        rate, = struct.unpack_from("<d", b, 80)
+        require(0 <= rate <= 1, "a layer's history is out of range")
+        require(0 < struct.unpack_from("<d", b, 16)[0] < 1,
                 "a layer's false positive rate is out of range")
         require(self.length > 0, "a layer has no data")
         self.pages = (self.length + PAGE - 1) // PAGE
@@ -969,14 +964,17 @@ class Header:
         require(self.incompat & ~(IMMUTABLE | BATCHES | WITH_SECRET) == 0,
                 "needs a feature that is unknown")
         n_layers = u32(b, 28)
-        require(1 <= n_layers <= 29, "number of layers out of range")
+        require(1 <= n_layers <= 42, "number of layers out of range")
         self.immutable = bool(self.incompat & IMMUTABLE)
-        end = 256 + 128 * n_layers
+        features = {0: 0, 1: 64}.get(u32(b, 16) >> 16, 136)
+        end = 256 + 88 * n_layers
         if self.incompat & BATCHES:
-            end = length - 8
-            require(0 < end - 256 - 128 * n_layers <= 128 * 16 and end % 16 == 0,
+            batches = length - 8 - features - end
+            require(0 < batches <= 128 * 16 and batches % 16 == 0,
                     "number of batches out of range")
-        require(length == (end + 8 if self.immutable else PAGE), "length of the header wrong")
+            end += batches
+        require(length == (end + features + 8 if self.immutable else PAGE),
+                "length of the header wrong")
         self.epoch, self.state, function = u64(b, 32), u32(b, 40), u32(b, 44)
         require(1 <= self.epoch < 1 << 63 and self.state <= 2, "epoch or state out of range")
         require(function in HASHES, "hash function unknown")
@@ -996,28 +994,27 @@ class Header:
                 "a digest of keys with another preparation")
         self.encoding = ENCODINGS[encoding]
         self.digest = DIGESTS.get(digest)
-        require(u32(b, 76) == u64(b, 144) == 0, "bytes set that must be zero")
+        require(u32(b, 76) == 0, "bytes set that must be zero")
         require(0 < struct.unpack_from("<d", b, 88)[0] < 1, "false positive rate out of range")
         self.file_length = u64(b, 96)
         self.policy = u32(b, 152)
         require(self.policy <= RING and not (self.immutable and self.policy), "policy unknown")
         self.check_reading(u32(b, 192), struct.unpack_from("<15i", b, 196))
-        require(zero(b[156:160]) and (self.keyed or zero(b[160:192])) and zero(b[end:length - 8]),
-                "zeroes that are not zero")
+        require(self.policy == RING or zero(b[144:152]), "a period without a ring")
+        require(zero(b[156:160]) and (self.keyed or zero(b[160:192])) and
+                zero(b[end:length - 8 - features]), "zeroes that are not zero")
         self.length = length
-        self.layers = [Layer(b[at:at + 128], self.policy, self.immutable)
-                       for at in range(256, 256 + 128 * n_layers, 128)]
+        self.layers = [Layer(b[at:at + 88], self.policy, self.immutable)
+                       for at in range(256, 256 + 88 * n_layers, 88)]
         require(all(layer.kind.lanes <= lanes for layer in self.layers), "hash of too few lanes")
-        require(len({layer.id for layer in self.layers}) == n_layers, "two layers of one id")
         require(n_layers == 1 or not any(isinstance(layer.kind, Counted) for layer in self.layers),
                 "a counted set that is not alone")
         if self.policy in (GROWS, RING):
             require(len({layer.generation for layer in self.layers}) == n_layers,
                     "two layers of one generation")
         if self.policy == RING:
-            require(n_layers >= 2 and sum(layer.void for layer in self.layers) <= 1,
-                    "a ring of one layer, or with two that are void")
-        self.check_places()
+            require(n_layers >= 2, "a ring of one layer")
+        self.place_layers()
 
     @staticmethod
     def check_reading(how, fields):
@@ -1028,18 +1025,18 @@ class Header:
         require(all(abs(f) <= 10**6 for f in fields) and all(fields[:n]), "fields out of range")
         require(not all(parted) and (n > 0 or not any(parted)), "two ways to part fields, or none")
 
-    def check_places(self):
-        """Parts in order, aligned, and not overlapping; the last one ends the file."""
+    def place_layers(self):
+        """Parts in order, each at the next place that is aligned; the last one ends the file."""
         step = 8 if self.immutable else PAGE
         end = self.length if self.immutable else 3 * PAGE
         self.gaps = []
-        for layer in self.layers:
-            data, sums = (layer.data, layer.length), (layer.sums, 4 * layer.pages)
-            touched = layer.touched, (layer.pages + 7) // 8
-            if self.immutable:
-                require(layer.touched == 0, "an immutable file with a touched bitmap")
-            for at, length in (data, sums) if self.immutable else (sums, touched, data):
-                require(at % step == 0 and at >= end, "parts that overlap or are not aligned")
+        for number, layer in enumerate(self.layers):
+            layer.number, layer.touched = number, 0
+            data, sums = ("data", layer.length), ("sums", 4 * layer.pages)
+            touched = "touched", (layer.pages + 7) // 8
+            for part, length in (data, sums) if self.immutable else (sums, touched, data):
+                at = (end + step - 1) // step * step
+                setattr(layer, part, at)
                 self.gaps.append((end, at))
                 end = at + length
         require(end == self.file_length, "the last layer does not end the file")
@@ -1083,7 +1080,7 @@ class Filter:
 
     def check_page(self, layer, number):
         """A page of a layer's data must match its checksum, unless a writer has marked it."""
-        if (layer.id, number) in self.good_pages:
+        if (layer.number, number) in self.good_pages:
             return
         session = 2 * PAGE
         changing = u32(self.bytes, session + 8) % 2 or u32(self.bytes, session + 12)
@@ -1092,10 +1089,10 @@ class Filter:
             return
         at = layer.data + number * PAGE
         page = self.bytes[at:min(at + PAGE, layer.data + layer.length)]
-        base = xxh3(self.header.id + struct.pack("<Q", layer.id), 0)
+        base = xxh3(self.header.id + struct.pack("<Q", layer.number), 0)
         if xxh3(page, base + number & M64) & M32 != u32(self.bytes, layer.sums + 4 * number):
             raise Damaged("page %d at offset %d does not match its checksum" % (number, at))
-        self.good_pages.add((layer.id, number))
+        self.good_pages.add((layer.number, number))
 
     def reader(self, layer):
         """A function that gives bytes of a layer's data, from pages that were checked."""

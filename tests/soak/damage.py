@@ -206,17 +206,16 @@ def _marked(forged):
     if forged.header(slot + 40, "I") != WRITING:
         return
     for number in range(forged.header(slot + 28, "I")):
-        layer = {f: forged.header(slot + 256 + 128 * number + at, "Q")
-                 for f, at in (("data", 32), ("length", 40), ("touched", 56))}
-        for page in range((layer["length"] + PAGE - 1) // PAGE):
-            if forged.data[layer["touched"] + page // 8] >> page % 8 & 1:
-                yield layer["data"] + page * PAGE, layer["data"] + (page + 1) * PAGE
+        data, _, touched = forged.place(number, slot)
+        for page in range((forged.layer(number, "length", slot) + PAGE - 1) // PAGE):
+            if forged.data[touched + page // 8] >> page % 8 & 1:
+                yield data + page * PAGE, data + (page + 1) * PAGE
 
 
 def _damage_clean(file, f, forged):
     """Garbage for marks or session page of a clean file."""
     layer = file.chance.randrange(forged.header(28, "I"))
-    marks = forged.layer(layer, "touched")
+    marks = forged.place(layer)[2]
     pages = (forged.layer(layer, "length") + PAGE - 1) // PAGE
     at, length = file.chance.choice([(marks, (pages + 7) // 8), (2 * PAGE, 64)])
     os.pwrite(f.fileno(), file.chance.choice([b"\xff" * length, file.chance.randbytes(length)]), at)

@@ -671,7 +671,7 @@ TEST(census_does_not_depend_on_threads)
 
 static struct layer layer_of(uint64_t pages, unsigned k, unsigned lines)
 {
-    struct layer layer = {.id = 7, .n_design = 1000, .fpr_design = 0.01};
+    struct layer layer = {.n_design = 1000, .fpr_design = 0.01};
     struct bloom bloom = {pages, k, lines};
     bloom_to(&bloom, &layer);
     return layer;

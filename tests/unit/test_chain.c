@@ -326,7 +326,7 @@ TEST(the_newest_layer_is_not_void)
     for (unsigned i = 0; i < h.n_layers; i++)
         h.layers[i].generation = i + 1;
     CHECK(chain_newest(&h) == 2);
-    h.layers[2].is_void = true;
+    h.layers[2].generation = 0;
     CHECK(chain_newest(&h) == 1);
 }
 
@@ -479,12 +479,12 @@ TEST(there_is_an_end_to_growth)
     MUST(chain_start_growing(&h, kind_usual(), 1, 0.5, false, &err));
     for (h.n_layers = 1; h.n_layers < FORMAT_MAX_LAYERS; h.n_layers++) {
         h.layers[h.n_layers] = h.layers[0];
-        h.layers[h.n_layers].id = h.layers[h.n_layers].generation = h.n_layers + 1;
+        h.layers[h.n_layers].generation = h.n_layers + 1;
     }
     MUST(make("g.seen", &h));
     CHECK(add("g.seen", 0, 1, false) == 1);
     CHECK(!rotate("g.seen", &err));
-    CHECK_STR(err.text, "'g.seen' is full: it already has the maximum of 29 layers");
+    CHECK_STR(err.text, "'g.seen' is full: it already has the maximum of 42 layers");
     CHECK(is_sound("g.seen") && count("g.seen", 0, 1) == 1);
     scratchdir_clear();
 }

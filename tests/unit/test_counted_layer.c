@@ -26,7 +26,7 @@ static void begin(struct made *m, unsigned bits)
 {
     m->header =
         (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
-    m->header.layers[0] = (struct layer){.kind = &kind_counted, .id = 1, .data_len = 1};
+    m->header.layers[0] = (struct layer){.kind = &kind_counted, .data_len = 1};
     counted_to(&(struct counted){.bits = bits}, &m->header.layers[0]);
     format_place(&m->header);
     m->fd = memfd_create("counted", MFD_CLOEXEC);
@@ -60,7 +60,7 @@ static void check_file(struct made *m, const struct counted_memory *want)
     CHECK(padding < 8 &&
           pread(m->fd, behind, padding, (off_t)(layer->data_off + want->len)) == (ssize_t)padding);
     CHECK(get_le64(behind) == 0);
-    uint64_t seed = format_layer_seed(&m->header, layer), wrong = 0;
+    uint64_t seed = format_layer_seed(&m->header, 0), wrong = 0;
     for (uint64_t page = 0; page < layer_pages(layer); page++) {
         uint8_t sum[4];
         CHECK(pread(m->fd, sum, sizeof sum, (off_t)(layer->sums_off + 4 * page)) == 4);

@@ -239,7 +239,6 @@ static bool put_all(struct keyset *keys, const struct crowd *crowd, uint64_t n, 
 static void plan_layer(struct header *h, const struct kind *kind, uint64_t n)
 {
     *h = (struct header){.epoch = 1, .hash = hash_usual(), .fpr_design = 0.01, .n_layers = 1};
-    h->layers[0].id = 1;
     h->layers[0].fpr_design = 0.01;
     h->layers[0].n_design = n;
     if (kind == &kind_ribbon) {

@@ -25,7 +25,7 @@
 #include "store/store.h"
 
 /* Fields: offset, and bytes; 9: a double. */
-enum { REAL = 9, LAYERS = 256, LAYER_LEN = 128, ENTRY_LEN = 32, LARGEST = 16 << 20 };
+enum { REAL = 9, LAYERS = 256, LAYER_LEN = 88, ENTRY_LEN = 32, LARGEST = 16 << 20 };
 
 struct field {
     unsigned at, len;
@@ -38,8 +38,8 @@ static const struct field header_fields[] = {
 };
 
 static const struct field layer_fields[] = {
-    {0, 4},  {4, 4},  {8, 8},  {16, 8}, {24, REAL}, {32, 8},  {40, 8},     {48, 8},     {56, 8},
-    {64, 8}, {72, 8}, {80, 8}, {88, 8}, {96, 8},    {104, 8}, {112, REAL}, {120, REAL},
+    {0, 4},  {4, 4},  {8, 8},  {16, REAL}, {24, 8}, {32, 8},
+    {40, 8}, {48, 8}, {56, 8}, {64, 8},    {72, 8}, {80, REAL},
 };
 
 static const struct field entry_fields[] = {
@@ -59,8 +59,9 @@ static const uint64_t whole[] = {
     22,
     23,
     28,
-    29,
-    30,
+    41,
+    42,
+    43,
     31,
     32,
     33,
@@ -229,7 +230,7 @@ static int ask(struct filter *f)
     }
     struct census census;
     layers_census_all(filter_layers(f), 1, &census);
-    CHECK(census.fpr >= 0 && census.fpr <= 1 && census.n >= 0);
+    CHECK(census.fpr >= 0 && census.fpr <= 1 && !(census.n < 0)); /* NAN: not known */
     filter_check_pages(f, 1, &unchecked, NULL, NULL);
     return found;
 }
@@ -374,19 +375,18 @@ static void try_header(struct sound *s, const char *what, unsigned base, const s
     bool immutable = get_le32(s->data + 24) & INCOMPAT_IMMUTABLE;
     uint8_t *a = s->data + base + field->at;
     uint64_t before = get_number(a, field->len), v;
-    uint32_t len = get_le32(s->data + 12);
+    /* With another length, the checksum is written over what is there. */
+    uint8_t *saved = malloc(s->len);
+    memcpy(saved, s->data, s->len);
     for (unsigned i = 0; extreme(i, field->len, before, &v); i++) {
         put_number(a, field->len, v);
         if (!immutable)
             put_number(a + FORMAT_PAGE, field->len, v);
-        put_number(s->data + 12, 4, base + field->at == 12 ? v : len);
         seal_slots(s, immutable);
         try(s, what, base + field->at);
+        memcpy(s->data, saved, s->len);
     }
-    put_number(a, field->len, before);
-    if (!immutable)
-        put_number(a + FORMAT_PAGE, field->len, before);
-    seal_slots(s, immutable);
+    free(saved);
 }
 
 static void try_entry(struct sound *s, const char *what, const struct header *h, unsigned number,
@@ -396,7 +396,7 @@ static void try_entry(struct sound *s, const char *what, const struct header *h,
     uint64_t in_layer =
         l->data_len - ENTRY_LEN * l->geometry[1] + (uint64_t)ENTRY_LEN * number + field->at;
     uint8_t *a = s->data + l->data_off + in_layer;
-    uint64_t before = get_number(a, field->len), v, seed = format_layer_seed(h, l);
+    uint64_t before = get_number(a, field->len), v, seed = format_layer_seed(h, 0);
     for (unsigned i = 0; extreme(i, field->len, before, &v); i++) {
         put_number(a, field->len, v);
         for (uint64_t page = in_layer / FORMAT_PAGE;

@@ -35,13 +35,15 @@ enum {
     RECORDS = 120,
     KEYS_ADDED = 128,
     MADE = 136,
-    ZERO_8 = 144,
+    PERIOD = 144,
     POLICY = 152,
     UNUSED = 156,
     SECRET_ID = 160,
     READING = 192,
     LAYER = 256,
-    LAYER_LEN = 128,
+    LAYER_LEN = 88,
+    FEATURES = 3952,
+    PROFILE = 4024,
     CHECKSUM = 4088,
 };
 
@@ -62,7 +64,7 @@ static struct header sample(unsigned n_layers)
     for (int i = 0; i < 16; i++)
         h.id[i] = (uint8_t)(0xa0 + i);
     for (unsigned i = 0; i < n_layers; i++) {
-        h.layers[i] = (struct layer){.id = 7 + i, .n_design = 1000, .fpr_design = 0.25};
+        h.layers[i] = (struct layer){.n_design = 1000, .fpr_design = 0.25};
         bloom_to(&(struct bloom){.pages = 3 + i, .k = 4, .lines = 2}, &h.layers[i]);
     }
     format_place(&h);
@@ -98,9 +100,8 @@ static const char *reason(unsigned off, size_t len, uint64_t value)
 
 static bool same_layer(const struct layer *a, const struct layer *b)
 {
-    return a->kind == b->kind && a->id == b->id && a->n_design == b->n_design &&
-           a->fpr_design == b->fpr_design && a->data_off == b->data_off &&
-           a->data_len == b->data_len && a->sums_off == b->sums_off &&
+    return a->kind == b->kind && a->n_design == b->n_design && a->fpr_design == b->fpr_design &&
+           a->data_off == b->data_off && a->data_len == b->data_len && a->sums_off == b->sums_off &&
            a->touched_off == b->touched_off &&
            memcmp(a->geometry, b->geometry, sizeof a->geometry) == 0;
 }
@@ -113,6 +114,7 @@ TEST(what_is_encoded_is_decoded)
         struct header h = sample(layers), got;
         h.compat = 1u << 31;
         h.ro_compat = 1u << 30;
+        memset(h.features, 0xee, sizeof h.features);
         CHECK(format_encode(&h, slot) == FORMAT_PAGE);
         CHECK(format_decode(slot, sizeof slot, &got, &err));
         CHECK(got.compat == h.compat && got.ro_compat == h.ro_compat && got.incompat == 0);
@@ -123,6 +125,7 @@ TEST(what_is_encoded_is_decoded)
         CHECK(got.file_len == h.file_len && got.created == h.created && got.changed == h.changed);
         CHECK(got.counters.records == 900);
         CHECK(got.counters.keys_added == 800 && got.made == 700);
+        CHECK(memcmp(got.features, h.features, sizeof h.features) == 0);
         CHECK(got.n_layers == layers);
         for (unsigned i = 0; i < layers; i++)
             CHECK(same_layer(&got.layers[i], &h.layers[i]));
@@ -150,10 +153,11 @@ TEST(bytes_are_where_the_manual_says)
     CHECK(get_le64(slot + RECORDS) == 900 && get_le64(slot + KEYS_ADDED) == 800);
     CHECK(get_le64(slot + MADE) == 700);
     const uint8_t *layer = slot + LAYER + LAYER_LEN;
-    CHECK(get_le32(layer) == kind_bloom.id && get_le64(layer + 8) == 8);
-    CHECK(get_le64(layer + 16) == 1000 && get_double(layer + 24) == 0.25);
-    CHECK(get_le64(layer + 32) == 10 * 4096 && get_le64(layer + 40) == 4 * 4096);
-    CHECK(get_le64(layer + 48) == 8 * 4096 && get_le64(layer + 56) == 9 * 4096);
+    CHECK(get_le32(layer) == kind_bloom.id);
+    CHECK(get_le64(layer + 8) == 1000 && get_double(layer + 16) == 0.25);
+    CHECK(get_le64(layer + 24) == 4 * 4096 && get_le64(layer + 32) == 4);
+    CHECK(h.layers[1].sums_off == 8 * 4096 && h.layers[1].touched_off == 9 * 4096);
+    CHECK(h.layers[1].data_off == 10 * 4096);
     CHECK(get_le64(slot + CHECKSUM) == xxh3_bytes(slot, CHECKSUM, 0));
 }
 
@@ -261,7 +265,7 @@ TEST(fields_out_of_range_are_refused)
     REFUSES(SLOT_LEN, 4, 4097, "is damaged: its header has no valid length");
     REFUSES(SLOT_LEN, 4, 263, "is damaged: its header has no valid length");
     REFUSES(N_LAYERS, 4, 0, "is damaged: its header has no valid number of layers");
-    REFUSES(N_LAYERS, 4, 30, "is damaged: its header has no valid number of layers");
+    REFUSES(N_LAYERS, 4, 43, "is damaged: its header has no valid number of layers");
     REFUSES(EPOCH, 8, 0, "is damaged: its header has no valid epoch");
     REFUSES(EPOCH, 8, (uint64_t)1 << 63, "is damaged: its header has no valid epoch");
     REFUSES(STATE, 4, 3, "is damaged: its header has no valid state");
@@ -271,12 +275,11 @@ TEST(fields_out_of_range_are_refused)
     REFUSES(FPR_DESIGN, 8, 0x7ff8000000000000, /* NaN */
             "is damaged: its header has no valid false positive rate");
     REFUSES(ZERO_4, 4, 1, "is damaged: its header has bytes set that must be zero");
-    REFUSES(ZERO_8, 8, 1, "is damaged: its header has bytes set that must be zero");
+    REFUSES(PERIOD, 8, 1, "is damaged: its header has bytes set that must be zero");
     /* Guava's layers need two lanes, and XXH3 has one. */
     REFUSES(LAYER + LAYER_LEN, 4, 16,
             "is damaged: layer 1 is of a kind that its hash function does not fit");
-    REFUSES(LAYER + 24, 8, 0, "is damaged: layer 0 has no valid false positive rate");
-    REFUSES(LAYER + LAYER_LEN + 8, 8, 7, "is damaged: layers 0 and 1 have the same id");
+    REFUSES(LAYER + 16, 8, 0, "is damaged: layer 0 has no valid false positive rate");
     REFUSES(INCOMPAT, 4, 1, "is damaged: its header has the wrong length");
     REFUSES(POLICY, 4, 3, "is damaged: its header has no valid policy");
     REFUSES(UNUSED, 4, 2, "is damaged: its header has bytes set that must be zero");
@@ -291,44 +294,98 @@ TEST(zeroes_must_be_zero)
         REFUSES(off, 1, 1, "is damaged: its header has no valid account of how keys were read");
     for (unsigned off = LAYER + 2 * LAYER_LEN; off < CHECKSUM; off++)
         REFUSES(off, 1, 0x80, "is damaged: its header has bytes set that must be zero");
-    for (unsigned off = 4; off < 8; off++)
-        REFUSES(LAYER + off, 1, 1, "is damaged: layer 0 has bytes set that must be zero");
-    for (unsigned off = 96; off < 112; off++)
-        REFUSES(LAYER + LAYER_LEN + off, 1, 1,
+    static const unsigned of_chains[] = {4, 5, 6, 7, 64, 65, 66, 67, 68, 69, 70, 71};
+    for (size_t i = 0; i < sizeof of_chains / sizeof *of_chains; i++)
+        REFUSES(LAYER + LAYER_LEN + of_chains[i], 1, 1,
                 "is damaged: layer 1 has bytes set that must be zero");
 }
 
-TEST(layers_must_lie_in_order_inside_the_file)
+/* Decodes a sample with these compat bits, and a byte set at `off`. */
+static const char *reason_with(uint32_t compat, unsigned off)
 {
-    static const uint64_t wrong[] = {0,
-                                     1,
-                                     4096,
-                                     5 * 4096 + 1,
-                                     1 << 30,
-                                     UINT64_MAX,
-                                     INT64_MAX,
-                                     (uint64_t)1 << 63,
-                                     0 - (uint64_t)4096};
-    static const unsigned fields[] = {32, 48, 56}; /* data, sums, touched */
-    for (size_t f = 0; f < 3; f++)
-        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-            REFUSES(LAYER + fields[f], 8, wrong[i],
-                    "is damaged: layer 0 is not where it should be");
-            REFUSES(LAYER + LAYER_LEN + fields[f], 8, wrong[i],
-                    "is damaged: layer 1 is not where it should be");
+    static struct err err;
+    uint8_t slot[FORMAT_MAX_HEADER], again[FORMAT_MAX_HEADER];
+    struct header h = sample(2), got;
+    h.compat = compat;
+    format_encode(&h, slot);
+    slot[off] = 1;
+    seal(slot);
+    if (!format_decode(slot, sizeof slot, &got, &err))
+        return err.text;
+    format_encode(&got, again);
+    return memcmp(slot, again, sizeof slot) == 0 ? "(kept)" : "(lost)";
+}
+
+TEST(unknown_compat_bits_may_have_bytes)
+{
+    static const char zeroes[] = "is damaged: its header has bytes set that must be zero";
+    for (unsigned bit = 0; bit < 32; bit++)
+        for (unsigned off = LAYER + 2 * LAYER_LEN; off < CHECKSUM; off++) {
+            bool has = off >= (bit > 16 ? FEATURES : bit == 16 ? PROFILE : CHECKSUM);
+            CHECK_STR(reason_with(1u << bit, off), has ? "(kept)" : zeroes);
         }
-    REFUSES(LAYER + 40, 8, 0, "is damaged: layer 0 has no valid length");
-    REFUSES(LAYER + 40, 8, 4095, "is damaged: layer 0: its page count does not fit its length");
-    REFUSES(LAYER + 40, 8, 0 - (uint64_t)4096, "is damaged: layer 0 is not where it should be");
+    CHECK_STR(reason_with(3u << 16, FEATURES), "(kept)");
+    CHECK_STR(reason_with(1u << 17, FEATURES - 1), zeroes);
+}
+
+/* An immutable header has no more bytes than its features need. */
+TEST(compat_bits_lengthen_immutable_headers)
+{
+    static const struct {
+        uint32_t compat;
+        size_t more;
+    } cases[] = {{0, 0}, {0xffff, 0}, {1u << 16, 64}, {1u << 17, 136}, {0xffffffff, 136}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint8_t slot[FORMAT_MAX_HEADER];
+        struct header h = sample(42), got;
+        struct err err;
+        h.state = STATE_CLEAN;
+        h.compat = cases[i].compat;
+        for (unsigned l = 0; l < h.n_layers; l++)
+            h.layers[l].kind = kind_compact();
+        memset(h.features + 136 - cases[i].more, 0xee, cases[i].more);
+        format_place(&h);
+        size_t len = format_encode(&h, slot);
+        CHECK(len == LAYER + 42 * LAYER_LEN + cases[i].more + 8);
+        CHECK(slot[len - 9] == (cases[i].more != 0 ? 0xee : 0));
+        /* The kind is the compact one, whose geometry is another. */
+        CHECK(!format_decode(slot, len, &got, &err) && strstr(err.text, "layer 0: ") != NULL);
+        CHECK(memcmp(got.features, h.features, sizeof h.features) == 0);
+        h.compat ^= 1u << 16;
+        if (format_len(&h) == len)
+            continue;
+        put_le32(slot + COMPAT, h.compat);
+        put_le64(slot + len - 8, xxh3_bytes(slot, len - 8, 0));
+        CHECK(!format_decode(slot, len, &got, &err));
+        CHECK_STR(err.text, "is damaged: its header has the wrong length");
+    }
+}
+
+TEST(layers_end_where_the_file_ends)
+{
+    static const uint64_t wrong[] = {0, INT64_MAX, (uint64_t)1 << 63, 0 - (uint64_t)4096,
+                                     UINT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        REFUSES(LAYER + 24, 8, wrong[i], "is damaged: layer 0 has no valid length");
+        REFUSES(LAYER + LAYER_LEN + 24, 8, wrong[i], "is damaged: layer 1 has no valid length");
+    }
+    REFUSES(LAYER + 24, 8, 9 * 4096, "is damaged: layer 1 ends behind the end of the file");
+    REFUSES(LAYER + 24, 8, 13 * 4096, "is damaged: layer 0 ends behind the end of the file");
+    REFUSES(LAYER + LAYER_LEN + 24, 8, 5 * 4096,
+            "is damaged: layer 1 ends behind the end of the file");
+    REFUSES(LAYER + LAYER_LEN + 24, 8, 3 * 4096,
+            "is damaged: its layers do not end where its header says that the file ends");
+    REFUSES(LAYER + 24, 8, 2 * 4096 + 1,
+            "is damaged: layer 0: its page count does not fit its length");
     REFUSES(FILE_LEN, 8, 1 << 20,
             "is damaged: its layers do not end where its header says that the file ends");
-    REFUSES(FILE_LEN, 8, 4096, "is damaged: layer 0 is not where it should be");
+    REFUSES(FILE_LEN, 8, 4096, "is damaged: layer 0 has no valid length");
     REFUSES(FILE_LEN, 8, UINT64_MAX, "is damaged: its header has no valid file length");
 }
 
 TEST(geometry_is_asked_of_the_kind)
 {
-    const char *why = reason(LAYER + 64, 8, UINT64_MAX);
+    const char *why = reason(LAYER + 32, 8, UINT64_MAX);
     CHECK(why != NULL && strncmp(why, "is damaged: layer 0: ", 21) == 0);
 }
 
@@ -343,9 +400,9 @@ TEST(a_kind_that_changes_is_not_in_an_immutable_file)
     format_place(&h);
     CHECK(h.incompat == INCOMPAT_IMMUTABLE);
     h.layers[0].kind = kind;
-    /* 256 + 128 + 8 bytes of header, 3 pages, 3 sums. */
-    CHECK(h.file_len == 392 + 3 * 4096 + 12);
-    CHECK(format_encode(&h, slot) == 392);
+    /* 256 + 88 + 8 bytes of header, 3 pages, 3 sums. */
+    CHECK(h.file_len == 352 + 3 * 4096 + 12);
+    CHECK(format_encode(&h, slot) == 352);
     CHECK(!format_decode(slot, sizeof slot, &got, &err));
     CHECK_STR(err.text, "is damaged: layer 0 is of a kind that cannot be in this file");
 }
@@ -355,8 +412,7 @@ static struct header with_batches(unsigned n)
 {
     struct header h = sample(1);
     h.state = STATE_CLEAN;
-    h.layers[0] =
-        (struct layer){.kind = &kind_counted, .id = 7, .n_design = 1000, .fpr_design = 0.25};
+    h.layers[0] = (struct layer){.kind = &kind_counted, .n_design = 1000, .fpr_design = 0.25};
     counted_to(&(struct counted){.bits = 20, .low = 3, .entries = 5, .total = 6}, &h.layers[0]);
     h.layers[0].data_len = counted_directory_len(&(struct counted){.bits = 20, .low = 3}) + 9;
     h.n_batches = n;
@@ -450,9 +506,8 @@ TEST(whatever_is_accepted_lies_inside_the_file)
 {
     unsigned accepted = 0, outside = 0;
     for (int round = 0; round < 100000; round++) {
-        static const unsigned fields[] = {FILE_LEN,    LAYER + 32,  LAYER + 40,
-                                          LAYER + 48,  LAYER + 56,  LAYER + 160,
-                                          LAYER + 168, LAYER + 176, LAYER + 184};
+        static const unsigned fields[] = {FILE_LEN, LAYER + 24, LAYER + LAYER_LEN + 24, LAYER + 32,
+                                          LAYER + LAYER_LEN + 32};
         uint8_t slot[FORMAT_MAX_HEADER];
         struct header h = sample(2), got;
         struct err err;
@@ -484,13 +539,13 @@ TEST(page_sums_know_file_layer_and_page)
 {
     uint8_t page[FORMAT_PAGE] = {1, 2, 3};
     struct header h = sample(2);
-    uint64_t seed = format_layer_seed(&h, &h.layers[0]);
+    uint64_t seed = format_layer_seed(&h, 0);
     uint32_t sum = layer_page_sum(seed, 5, page, sizeof page);
     CHECK(sum == (uint32_t)xxh3_bytes(page, sizeof page, seed + 5));
     CHECK(sum != layer_page_sum(seed, 6, page, sizeof page));
-    CHECK(sum != layer_page_sum(format_layer_seed(&h, &h.layers[1]), 5, page, sizeof page));
+    CHECK(sum != layer_page_sum(format_layer_seed(&h, 1), 5, page, sizeof page));
     h.id[0] ^= 1;
-    CHECK(sum != layer_page_sum(format_layer_seed(&h, &h.layers[0]), 5, page, sizeof page));
+    CHECK(sum != layer_page_sum(format_layer_seed(&h, 0), 5, page, sizeof page));
 }
 
 int main(int argc, char **argv)
@@ -505,7 +560,9 @@ int main(int argc, char **argv)
     RUN(a_refused_slot_that_is_whole_has_its_epoch);
     RUN(fields_out_of_range_are_refused);
     RUN(zeroes_must_be_zero);
-    RUN(layers_must_lie_in_order_inside_the_file);
+    RUN(unknown_compat_bits_may_have_bytes);
+    RUN(compat_bits_lengthen_immutable_headers);
+    RUN(layers_end_where_the_file_ends);
     RUN(geometry_is_asked_of_the_kind);
     RUN(a_kind_that_changes_is_not_in_an_immutable_file);
     RUN(batches_are_behind_the_layer);

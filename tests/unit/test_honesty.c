@@ -187,7 +187,7 @@ static void one_layer(struct header *h, const struct bloom *bloom, uint64_t n, d
     h->n_design = n;
     h->fpr_design = p;
     h->n_layers = 1;
-    h->layers[0] = (struct layer){.id = 1, .n_design = n, .fpr_design = p};
+    h->layers[0] = (struct layer){.n_design = n, .fpr_design = p};
     bloom_to(bloom, &h->layers[0]);
 }
 
@@ -345,7 +345,7 @@ TEST(layers_side_by_side)
     header_begin(&h, &rule, false);
     one_layer(&h, &bloom, KEYS, 0.1);
     h.layers[1] = h.layers[0];
-    h.layers[1].id = h.n_layers = 2;
+    h.n_layers = 2;
     h.n_design = 2 * KEYS;
     for (unsigned run = 0; run < runs; run++, series++) {
         struct subject s;

@@ -85,7 +85,7 @@ static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double 
                                 .hash = hash_usual(),
                                 .fpr_design = p,
                                 .n_layers = 1,
-                                .layers[0] = {.id = 1, .fpr_design = p, .data_len = 32}};
+                                .layers[0] = {.fpr_design = p, .data_len = 32}};
     ribbon_to(&ribbon, &m->header.layers[0]);
     format_place(&m->header);
     m->fd = memfd_create("ribbon", MFD_CLOEXEC);

@@ -38,7 +38,7 @@ static bool make_pages(const char *path, uint64_t seed, uint64_t pages)
                        .n_layers = 1};
     static uint8_t next_id;
     h.id[0] = ++next_id;
-    h.layers[0] = (struct layer){.id = 1, .n_design = CAPACITY, .fpr_design = 0.01};
+    h.layers[0] = (struct layer){.n_design = CAPACITY, .fpr_design = 0.01};
     bloom_to(&(struct bloom){.pages = pages, .k = 6, .lines = 1}, &h.layers[0]);
     format_place(&h);
     struct newfile nf;
@@ -46,7 +46,7 @@ static bool make_pages(const char *path, uint64_t seed, uint64_t pages)
     uint8_t slot[FORMAT_MAX_HEADER], sum[4];
     bool ok = newfile_open(&nf, path, true, &err) && header_reserve(&h, &nf, &err);
     for (uint64_t page = 0; ok && page < pages; page++) {
-        put_le32(sum, layer_page_sum(format_layer_seed(&h, &h.layers[0]), page, zero, sizeof zero));
+        put_le32(sum, layer_page_sum(format_layer_seed(&h, 0), page, zero, sizeof zero));
         ok = disk_write(nf.fd, sum, 4, h.layers[0].sums_off + 4 * page, path, &err);
     }
     size_t len = format_encode(&h, slot);
