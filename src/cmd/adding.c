@@ -262,6 +262,8 @@ static bool take_record_batch(struct adding *a, struct batch *b, struct added *r
 {
     if (a->feed.finish != NULL && !note_records(r, b))
         return fail(err, "out of memory");
+    if (a->feed.finish == NULL) /* add */
+        r->part.tally.empty += batch_count_empty(b);
     if (!ask_sources(a, b, err))
         return false;
     if (!writer_keys_take(&r->keys, b))
@@ -376,7 +378,7 @@ bool adding_run(struct adding *a)
     if (!store_add_end(a->store, !a->no_sync, &err))
         fail_unless_caught(a, &err);
     warn_once(a);
-    tally_report(&a->feed.tally);
+    feed_report(&a->feed);
     return true;
 }
 

@@ -59,6 +59,8 @@ static bool work(void *ctx, void *slot, struct err *err)
             r->absent = b->n_before + first + 1;
             return true;
         }
+        if (change->op == COUNTS_ADD)
+            r->part.tally.empty += batch_count_empty(b);
         size_t n = batch_keep_good(b);
         if (!change->repeated && !change_put(change, r->part.worker, batch_hashes(b), n, err))
             return false;
@@ -124,7 +126,7 @@ static void report_batch(const struct changing *c)
 {
     const struct change *change = &c->change;
     uint64_t lacking = change->combine.seen.lacking;
-    tally_report(&c->feed.tally);
+    feed_report(&c->feed);
     if (change->applied) {
         warn_if_full(c);
         if (lacking > 0 && change->op == COUNTS_SUBTRACT)

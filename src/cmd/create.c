@@ -67,7 +67,7 @@ static const struct opt size_opts[] = {
     {0, "from", "FILTER",
      "take the keys of FILTER, a counted set made with --fpr 0, instead of reading any",
      TEXT(struct create, from),
-     .not_with = " key KEYFILE empty null null-data field header crlf skip-bad no-gzip",
+     .not_with = " key KEYFILE empty null null-data field header comments crlf skip-bad no-gzip",
      .why = "takes the keys of its FILTER"},
     {300, "layout", "SPEC",
      "make a filter in another program's format: guava, redisson, gozero, redisbloom, php or dcso; "
@@ -87,8 +87,8 @@ static const struct opt size_opts[] = {
      "repeatedly",
      FLAG(struct create, design.foldable), .not_with = " compact size like"},
     {0, "empty", NULL, "read no keys", FLAG(struct create, design.empty),
-     .not_with = " key KEYFILE once each min-keys min-ratio null null-data field header crlf "
-                 "skip-bad no-gzip",
+     .not_with = " key KEYFILE once each min-keys min-ratio null null-data field header comments "
+                 "crlf skip-bad no-gzip",
      .why = "reads no keys"},
     {0},
 };
@@ -201,6 +201,7 @@ static bool put(void *ctx, void *slot, struct err *err)
     struct feed_part *part = slot;
     struct batch *b;
     while ((b = feed_next(part)) != NULL) {
+        part->tally.empty += batch_count_empty(b);
         size_t n = batch_keep_good(b);
         if (!builder_put(&c->build, part->worker, batch_hashes(b), n, err))
             return false;
@@ -220,9 +221,11 @@ static bool gather(void *ctx, void *slot, struct err *err)
     struct batch *b;
     (void)ctx;
     o->keys.n = 0;
-    while ((b = feed_next(&o->part)) != NULL)
+    while ((b = feed_next(&o->part)) != NULL) {
+        o->part.tally.empty += batch_count_empty(b);
         if (!writer_keys_take(&o->keys, b))
             return fail(err, "out of memory");
+    }
     return true;
 }
 
@@ -518,7 +521,7 @@ static bool create(struct create *c)
     bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
     if (!ok || c->dry_run)
         return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));
-    tally_report(&c->feed.tally);
+    feed_report(&c->feed);
     if (c->json)
         print_created(c);
     return true;

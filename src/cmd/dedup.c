@@ -25,6 +25,7 @@ struct dedup {
     struct adding adding; /* the first member */
     enum dedup_output output;
     bool invert, annotate, verbose;
+    bool keep_bad; /* print records without a key */
 
     uint64_t n_selected, n_unprinted; /* records */
     bool reader_gone;                 /* it has closed standard output, which has stopped the run */
@@ -46,6 +47,8 @@ static const struct opt dedup_output_opts[] = {
      "report on stderr how many keys were new; and how many new keys were probably mistaken for "
      "known ones",
      FLAG(struct dedup, verbose)},
+    {0, "keep-bad", NULL, "print records without a key as they are; nothing of them is remembered",
+     FLAG(struct dedup, keep_bad), .not_with = " invert-match annotate skip-bad"},
     {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
      AMOUNT(struct dedup, adding.options.sync_every), .needs = " FILTER"},
     {0},
@@ -96,7 +99,10 @@ static size_t select_records(const struct dedup *d, struct added *r, size_t n)
     size_t count = 0;
     for (size_t w = 0; w < (n + 63) / 64; w++) {
         uint64_t known = r->keys.known[w];
-        uint64_t selected = d->annotate ? UINT64_MAX : d->invert ? known & ~r->bad[w] : ~known;
+        uint64_t bad = r->bad[w];
+        uint64_t selected = d->annotate ? UINT64_MAX
+                            : d->invert ? known & ~bad
+                                        : ~known | (d->keep_bad ? bad : 0);
         if (n - w * 64 < 64)
             selected &= ((uint64_t)1 << n % 64) - 1;
         r->selected[w] = selected;
@@ -465,6 +471,8 @@ static int run_dedup(struct dedup *d, struct opt_parser *p)
     if (!adding_parse(&d->adding, p, d))
         return p->status;
     d->adding.keyopt.prints = d->output == PRINT_RECORDS;
+    d->adding.keyopt.rule.skip_bad |= d->keep_bad;
+    d->adding.feed.keeps_bad = d->keep_bad;
     d->adding.feed.questions = d->annotate;
     return open_filters(d) ? dedup(d) : EXIT_ERROR;
 }

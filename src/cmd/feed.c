@@ -20,6 +20,7 @@ static void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
     of_chunk->hex_len = batch_join_len(of_chunk->hex_len, b->hex_len);
     of_chunk->records += b->n;
     of_chunk->bad += b->n_bad;
+    of_chunk->comments += b->n_comments;
 }
 
 /* After the last batch. */
@@ -46,22 +47,16 @@ static void tally_begin(struct tally *t, const struct chunk *chunk)
 
 static void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
 {
-    t->records += of_chunk->records;
+    t->records += of_chunk->records - of_chunk->comments;
     t->in_file += of_chunk->records + of_chunk->header;
     t->bad += of_chunk->bad;
+    t->empty += of_chunk->empty;
     t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
 }
 
 uint64_t tally_keys(const struct tally *t)
 {
     return t->records - t->bad;
-}
-
-void tally_report(const struct tally *t)
-{
-    if (t->bad > 0)
-        say_note("%llu of %llu records had no key and were skipped", (unsigned long long)t->bad,
-                 (unsigned long long)t->records);
 }
 
 /* ---- Feeding keys. */
@@ -211,6 +206,19 @@ void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n)
         at = t != NULL ? t + 1 : end;
     }
     input_resume(f->input, chunk->offset + (at - chunk->data));
+}
+
+void feed_report(const struct feed *f)
+{
+    const struct tally *t = &f->tally;
+    if (t->bad > 0)
+        say_note("%llu of %llu records had no key and were %s", (unsigned long long)t->bad,
+                 (unsigned long long)t->records, f->keeps_bad ? "printed as they are" : "skipped");
+    if (t->empty > 0)
+        say_note("%llu record%s empty, and an empty key is a key like others; sed %s'/^$/d' FILE | "
+                 "seen ... drops them",
+                 (unsigned long long)t->empty, t->empty == 1 ? " is" : "s are",
+                 f->keyopt->rule.terminator == 0 ? "-z " : "");
 }
 
 static void slot_free(void *ctx, void *slot)

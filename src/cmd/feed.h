@@ -47,9 +47,11 @@
 /* The records of one chunk. */
 struct chunk_tally {
     uint64_t records, bad;
-    uint64_t header; /* records of a header, not counted in `records` */
-    size_t hex_len;  /* of all keys (batch_join_len) */
-    bool bad_record; /* stopped before record `records` of the chunk, which has no key */
+    uint64_t comments; /* counted in `records`, too */
+    uint64_t empty;    /* keys; counted by `work`, if they are reported */
+    uint64_t header;   /* records of a header, not counted in `records` */
+    size_t hex_len;    /* of all keys (batch_join_len) */
+    bool bad_record;   /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
 };
 
@@ -57,8 +59,9 @@ struct chunk_tally {
 struct tally {
     const struct input *input;
     size_t file;
-    uint64_t in_file; /* records before the next one in that file, or in the keys given */
-    uint64_t records, bad;
+    uint64_t in_file;      /* records before the next one in that file, or in the keys given */
+    uint64_t records, bad; /* without comments */
+    uint64_t empty;
     size_t hex_len;
 };
 
@@ -67,9 +70,6 @@ const char *tally_where(const struct tally *t);
 
 /* Records that have a key. */
 uint64_t tally_keys(const struct tally *t);
-
-/* Reports at the end how many records were skipped because they had no key. */
-void tally_report(const struct tally *t);
 
 /* ---- Feeding keys. */
 
@@ -92,6 +92,7 @@ struct feed {
     bool prompt, questions;    /* as in input.h */
     bool keep_going;  /* a file that cannot be read is reported, and the next one read ... */
     bool no_messages; /* ... and is not even reported */
+    bool keeps_bad;   /* records without a key are printed */
     bool *unread;     /* of each such file, true is noted here; NULL: not noted */
 
     void *ctx;
@@ -138,5 +139,9 @@ bool feed_skip_file(struct feed *f, const struct feed_part *part);
 /* In commit: if this chunk is of standard input, and that is a regular file, the next program that
  * reads it continues behind the first n records of the chunk. */
 void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n);
+
+/* Reports at the end how many records were skipped because they had no key, and how many keys were
+ * empty. */
+void feed_report(const struct feed *f);
 
 #endif

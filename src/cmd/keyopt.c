@@ -31,16 +31,20 @@ const struct opt keyopt_opts[] = {
      FLAG(struct keyopt, rule.whitespace), .needs = " field", .why = "is for fields"},
     {'f', "field", "N[,N]...",
      "the key is field N, the first is 1, the last is -1; several are joined in this order, with "
-     "the delimiter between them (a blank with -w); 2-4 is 2,3,4",
+     "the delimiter between them (a blank with -w); 2-4 is 2,3,4, and 3- is field 3 and all that "
+     "follow; 0 is the whole record",
      OWN, .not_with = " key", FOR_KEY_FILES},
     {0, "header", "N",
      "skip the first N records of each file; query and dedup print those of the first file",
      COUNT(struct keyopt, header), .not_with = " key", FOR_KEY_FILES},
+    {0, "comments", NULL, "skip records that begin with #", FLAG(struct keyopt, rule.comments),
+     .not_with = " key", FOR_KEY_FILES},
     {0, "crlf", NULL, "remove one CR before each newline", FLAG(struct keyopt, rule.crlf)},
     {0, "input-digests", NULL,
      "input lines are digests already (hex); for a filter made with --digest",
      FLAG(struct keyopt, rule.digested)},
-    {0, "skip-bad", NULL, "skip and count records that lack the field, or whose key is not valid",
+    {0, "skip-bad", NULL,
+     "skip and count records whose field is missing or empty, or whose key is not valid",
      FLAG(struct keyopt, rule.skip_bad)},
     {0, "secret", "FILE",
      "use the secret in FILE, the one that FILTER was (or will be) made with; SEEN_SECRET can name "
@@ -98,25 +102,30 @@ static bool take_field_number(struct keyopt *keyopt, const struct opt_parser *p,
             return opt_refuse(p->command, "option '%s': field %d is named twice", p->name, number);
     if (number == 0)
         return opt_refuse(p->command,
-                          "option '%s': fields are counted from 1, or from -1 backwards", p->name);
+                          "option '%s': fields are counted from 1, or from -1 backwards; 0, the "
+                          "whole record, stands alone",
+                          p->name);
     if (n == KEY_FIELDS)
         return opt_refuse(p->command, "option '%s': more than %d fields", p->name, KEY_FIELDS);
     field[n] = number;
     return true;
 }
 
-/* Splits "N" or "N-M"; both must be above 0. */
-static bool parse_fields(const char *text, long *from, long *to)
+/* Splits "N", "N-M" or "N-"; numbers of a range must be above 0. */
+static bool parse_fields(const char *text, long *from, long *to, bool *rest)
 {
     char low[16] = ""; /* long enough for all numbers in range, as is the item */
     const char *hyphen = *text != '\0' ? strchr(text + 1, '-') : NULL;
+    *rest = hyphen != NULL && hyphen[1] == '\0';
     if (hyphen == NULL) {
         bool ok = num_int(text, -KEY_FIELD_MAX, KEY_FIELD_MAX, from);
         *to = *from;
         return ok;
     }
     memcpy(low, text, (size_t)(hyphen - text));
-    return num_int(low, 1, KEY_FIELD_MAX, from) && num_int(hyphen + 1, *from, KEY_FIELD_MAX, to);
+    bool ok = num_int(low, 1, KEY_FIELD_MAX, from);
+    *to = *from;
+    return ok && (*rest || num_int(hyphen + 1, *from, KEY_FIELD_MAX, to));
 }
 
 static bool bad_fields(const struct opt_parser *p, const char *item, int len)
@@ -130,26 +139,45 @@ static bool bad_fields(const struct opt_parser *p, const char *item, int len)
                           p->name, p->value);
     return opt_refuse(p->command,
                       "option '%s': '%.*s' is not a whole number from %d to %d, or a range of "
-                      "fields, such as 1-3; fields have no names",
+                      "fields, such as 1-3 or 3-; fields have no names",
                       p->name, len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
+}
+
+/* After "N-" as the last item: is field N or one that follows it named before? */
+static bool check_rest(const struct keyopt *keyopt, const struct opt_parser *p, size_t n)
+{
+    const int *field = keyopt->rule.field;
+    for (size_t i = 0; i + 1 < n; i++)
+        if (field[i] > field[n - 1])
+            return opt_refuse(p->command, "option '%s': field %d is named twice", p->name,
+                              field[i]);
+    return true;
 }
 
 static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const char *at = p->value;
+    keyopt->field_given = true;
+    if (strcmp(at, "0") == 0)
+        return true;
     for (size_t n = 0;;) {
         char text[16] = "";
         long from = 0, to;
         size_t len = strcspn(at, ",");
         if (len < sizeof text)
             memcpy(text, at, len);
-        if (!parse_fields(text, &from, &to))
+        if (!parse_fields(text, &from, &to, &keyopt->rule.rest))
             return bad_fields(p, at, (int)len);
         for (; from <= to; from++)
             if (!take_field_number(keyopt, p, n++, (int)from))
                 return false;
         if (at[len] == '\0')
-            return true;
+            return !keyopt->rule.rest || check_rest(keyopt, p, n);
+        if (keyopt->rule.rest)
+            return opt_refuse(p->command,
+                              "option '%s': '%.*s' is all fields to the last, so nothing can "
+                              "follow it",
+                              p->name, (int)len, at);
         at += len + 1;
     }
 }

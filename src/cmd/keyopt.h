@@ -28,6 +28,7 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
+    bool field_given;  /* -f; field 0 of it is the whole record */
     uint64_t header;   /* records to skip at the start of each file */
     const char **keys; /* -k, in order; NULL: none */
     size_t n_keys;

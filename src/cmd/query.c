@@ -468,7 +468,7 @@ static int answer_all(struct query *q)
 {
     if (q->max_count > 0)
         feed_query(q);
-    tally_report(&q->feed.tally);
+    feed_report(&q->feed);
     if (q->output == OUT_NOTHING && q->selected > 0)
         return EXIT_SELECTED;
     if (q->feed.failed)

@@ -15,7 +15,9 @@ struct slice {
 
 enum verdict {
     KEY_GOOD,
+    KEY_COMMENT,
     KEY_NO_FIELD,
+    KEY_NO_VALUE,
     KEY_NOT_HEX,
     KEY_WRONG_LEN,
     KEY_NO_DIGEST,
@@ -90,9 +92,24 @@ static bool cut_field(struct slice *key, int field, const struct key_rule *rule)
     return rule->whitespace ? take_word(key, field) : take_delimited(key, field, rule->delimiter);
 }
 
+/* Is the key more than one piece of the record? */
 static bool joins_fields(const struct key_rule *rule)
 {
-    return rule->field[0] != 0 && rule->field[1] != 0;
+    return rule->field[0] != 0 && (rule->field[1] != 0 || (rule->rest && rule->whitespace));
+}
+
+/* Writes the words of [from, end) to `to`, each after a blank. Returns the end of the last. */
+static char *join_words(const char *from, const char *end, char *to)
+{
+    struct slice word = {from, (size_t)(end - from)};
+    while (take_word(&word, 1)) {
+        *to++ = ' ';
+        memcpy(to, word.data, word.len);
+        to += word.len;
+        word.data += word.len;
+        word.len = (size_t)(end - word.data);
+    }
+    return to;
 }
 
 /* Joins several fields to make the key at *to, and advances *to. Returns 0, or the first field that
@@ -100,14 +117,20 @@ static bool joins_fields(const struct key_rule *rule)
 static int join_fields(struct slice *key, const struct key_rule *rule, char **to)
 {
     char *at = *to;
+    const char *end = key->data + key->len;
     for (const int *field = rule->field; *field != 0; field++) {
         struct slice part = *key;
+        bool last = field[1] == 0;
         if (!cut_field(&part, *field, rule))
             return *field;
+        if (last && rule->rest && !rule->whitespace)
+            part.len = (size_t)(end - part.data);
         if (field > rule->field)
             *at++ = rule->whitespace ? ' ' : rule->delimiter;
         memcpy(at, part.data, part.len);
         at += part.len;
+        if (last && rule->rest && rule->whitespace)
+            at = join_words(part.data + part.len, end, at);
     }
     *key = (struct slice){*to, (size_t)(at - *to)};
     *to = at;
@@ -258,6 +281,10 @@ static bool say_bad(struct batch *b, enum verdict verdict)
     switch (verdict) {
     case KEY_NO_FIELD:
         return fail(err, "has no field %d (--skip-bad skips such records)", b->missing);
+    case KEY_NO_VALUE:
+        if (rule->field[1] != 0 || rule->rest)
+            return fail(err, "all fields of the key are empty (--skip-bad skips such records)");
+        return fail(err, "field %d is empty (--skip-bad skips such records)", rule->field[0]);
     case KEY_NO_DIGEST:
         return fail(err, "%s", digest_by_id(prep_digest(rule->prep))->wrong);
     case KEY_NOT_DIGESTED:
@@ -324,7 +351,7 @@ void batch_free(struct batch *b)
 void batch_start(struct batch *b, const char *data, size_t len)
 {
     b->n = 0;
-    b->n_bad = 0;
+    b->n_bad = b->n_comments = 0;
     b->n_before = 0;
     b->bad_record = false;
     b->record[0] = data;
@@ -424,13 +451,26 @@ static void stop_before(struct batch *b, size_t i)
 static bool take_joined(struct batch *b, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
+    const char *end = key->data + key->len;
     int missing = rule->field[0];
-    if (joins_fields(rule))
+    if (joins_fields(rule)) {
         missing = join_fields(key, rule, to);
-    else if (cut_field(key, missing, rule))
+    } else if (cut_field(key, missing, rule)) {
         missing = 0;
+        if (rule->rest)
+            key->len = (size_t)(end - key->data);
+    }
     b->missing = missing;
     return missing == 0;
+}
+
+/* Are all the fields empty of which the key was made? */
+static bool is_empty(struct slice key, char delimiter)
+{
+    size_t i = 0;
+    while (i < key.len && key.data[i] == delimiter)
+        i++;
+    return i == key.len;
 }
 
 /* Extracts the key of record i and prepares it. Advances *to past fields that are joined there. A
@@ -442,11 +482,16 @@ static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct sl
     *key = (struct slice){b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - whole};
     if (rule->given)
         return prepare_key(key, rule, *to);
+    if (rule->comments && key->len > 0 && key->data[0] == '#')
+        return KEY_COMMENT;
     if (rule->crlf && whole && ends_in_cr(*key))
         key->len--;
     if (rule->field[0] && !take_joined(b, to, key))
         return KEY_NO_FIELD;
-    return prepare_key(key, rule, *to);
+    if (rule->field[0] && !rule->whitespace && is_empty(*key, rule->delimiter))
+        return KEY_NO_VALUE;
+    enum verdict verdict = prepare_key(key, rule, *to);
+    return verdict == KEY_GOOD && rule->field[0] && key->len == 0 ? KEY_NO_VALUE : verdict;
 }
 
 /* Digests the prepared key. Advances *to if the digest is written there. */
@@ -504,13 +549,13 @@ static void make_keys(struct batch *b)
         if (e != NULL && verdict == KEY_GOOD)
             verdict = encode(b, i, e, &to, &key);
         if (verdict != KEY_GOOD) {
-            if (!rule->skip_bad) {
+            if (!rule->skip_bad && verdict != KEY_COMMENT) {
                 say_bad(b, verdict);
                 stop_before(b, i);
                 return;
             }
             b->bad[i / 64] |= UINT64_C(1) << i % 64;
-            b->n_bad++;
+            *(verdict == KEY_COMMENT ? &b->n_comments : &b->n_bad) += 1;
             key.len = 0;
         }
         b->key[i] = key.data;
@@ -521,7 +566,35 @@ static void make_keys(struct batch *b)
 /* Is the whole record the key, unchanged? */
 static bool is_unprepared(const struct key_rule *rule)
 {
-    return !rule->prep && (rule->given || (!rule->field[0] && !rule->crlf));
+    return !rule->prep && (rule->given || (!rule->field[0] && !rule->crlf && !rule->comments));
+}
+
+/* Has one of BATCH_MAX whole records no more than its terminator? The compiler's loop over their
+ * lengths takes four times as long, and would be felt in 'seen create'. */
+static bool has_empty_record(const char *const *record)
+{
+    typedef ptrdiff_t lens __attribute__((vector_size(16)));
+    lens begin, end, less = {0}; /* below 0: a length is less than 2 */
+    enum { N = sizeof less / sizeof less[0] };
+    for (size_t i = 0; i < BATCH_MAX; i += N) {
+        memcpy(&begin, record + i, sizeof begin);
+        memcpy(&end, record + i + 1, sizeof end);
+        less |= end - begin - 2;
+    }
+    for (size_t i = 1; i < N; i++)
+        less[0] |= less[i];
+    return less[0] < 0;
+}
+
+size_t batch_count_empty(const struct batch *b)
+{
+    size_t n = 0;
+    bool whole = is_unprepared(b->rule);
+    if (b->rule->given || (whole && b->n == BATCH_MAX && !has_empty_record(b->record)))
+        return 0;
+    for (size_t i = 0; i < b->n; i++)
+        n += whole ? bare_record(b, i).len == 0 : b->key_len[i] == 0 && !bit_of(b->bad, i);
+    return n;
 }
 
 const char *batch_key(const struct batch *b, size_t i, size_t *len)
@@ -580,7 +653,7 @@ static bool hash_batch(struct batch *b)
 bool batch_next(struct batch *b)
 {
     b->n_before += b->n;
-    b->n_bad = 0;
+    b->n_bad = b->n_comments = 0;
     if (b->bad_record) {
         b->n = 0;
         return false;

@@ -33,14 +33,16 @@ struct key_rule {
     bool crlf;
     /* The fields that are joined to make the key, in this order, with a delimiter between them; no
      * number is repeated. 1 is the first field of the record, -1 the last; 0 ends the list. An
-     * empty list: the whole record is the key. */
+     * empty list: the whole record is the key. A record whose fields are all empty has no key. */
     int field[KEY_FIELDS + 1];
+    bool rest; /* the fields after the last one of the list follow it */
     char delimiter;
     bool whitespace;  /* runs of blanks and tabs separate fields instead; a blank joins them */
     uint32_t prep;    /* prep.h */
     bool digested;    /* with a digest: records hold ready digests, in hexadecimal */
     unsigned key_len; /* with PREP_HEX: bytes of a key, other lengths are bad; 0: any length */
     bool skip_bad;
+    bool comments;              /* records that begin with # have no key, and are not bad */
     const struct hash_fn *hash; /* NULL: the default function */
     bool given; /* a record is a key (-k) and a terminator; CR and field do not apply */
     struct hash_seed seed;
@@ -63,10 +65,12 @@ struct batch {
     /* Record i is [record[i], record[i+1]), including its terminator; only the last record of a
      * file may lack one. Entries after record[n] hold the beginnings of later records. */
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
-    uint64_t bad[BATCH_MAX / 64]; /* with skip_bad, bit i: record i has no key */
-    size_t n_bad;                 /* records without a key in this batch */
-    size_t n_before;              /* records of the chunk in earlier batches */
-    /* With skip_bad off: a record has no key, and batch_next returns false. The records before it
+    /* With skip_bad or comments, bit i: record i has no key. */
+    uint64_t bad[BATCH_MAX / 64];
+    size_t n_bad;      /* bad records in this batch, without ... */
+    size_t n_comments; /* ... comments */
+    size_t n_before;   /* records of the chunk in earlier batches */
+    /* With skip_bad off: a record is bad, and batch_next returns false. The records before it
      * were returned in batches; n_before counts them. bad_reason is the reason: "has no field 3",
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
@@ -125,6 +129,9 @@ size_t batch_keep_good(struct batch *b);
 
 /* The prepared key of record i of the batch: what is hashed. Not for bad records. */
 const char *batch_key(const struct batch *b, size_t i, size_t *len);
+
+/* Records of the batch whose key is empty; keys that are given are not records. */
+size_t batch_count_empty(const struct batch *b);
 
 /* The text of record i's key in a list of keys: the key before encoding; for an integer, plain
  * decimal. The result may lie in plain[ENCODE_PLAIN_MAX]. Not for bad records. */

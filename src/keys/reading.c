@@ -17,6 +17,10 @@ struct reading reading_of(const struct key_rule *rule)
         return (struct reading){0};
     if (rule->terminator == 0)
         r.how |= READING_NUL;
+    if (rule->comments)
+        r.how |= READING_COMMENTS;
+    if (n > 0 && rule->rest)
+        r.how |= READING_REST;
     if (n > 0 && rule->whitespace)
         r.how |= READING_WHITESPACE;
     else if (n > 0)
@@ -37,8 +41,9 @@ bool reading_is_valid(const struct reading *r)
     if ((r->how & READING_KNOWN) == 0)
         return memcmp(r, &unknown, sizeof unknown) == 0;
     bool whole = r->field[0] == 0;
-    bool ok = (r->how & ~(READING_KNOWN | READING_NUL | parted)) == 0 &&
-              !(whole && (r->how & parted) != 0) &&
+    const uint32_t any = READING_KNOWN | READING_NUL | READING_COMMENTS;
+    bool ok = (r->how & ~(any | READING_REST | parted)) == 0 &&
+              !(whole && (r->how & (READING_REST | parted)) != 0) &&
               !((r->how & READING_WHITESPACE) != 0 && delimiter(r) != 0);
     for (unsigned i = 0; i < READING_FIELDS; i++) {
         ok = ok && r->field[i] >= -KEY_FIELD_MAX && r->field[i] <= KEY_FIELD_MAX;
@@ -50,7 +55,9 @@ bool reading_is_valid(const struct reading *r)
 
 bool reading_differs(const struct reading *a, const struct reading *b)
 {
-    return (a->how & b->how & READING_KNOWN) != 0 && memcmp(a, b, sizeof *a) != 0;
+    return (a->how & b->how & READING_KNOWN) != 0 &&
+           (((a->how ^ b->how) & ~(uint32_t)READING_COMMENTS) != 0 ||
+            memcmp(a->field, b->field, sizeof a->field) != 0);
 }
 
 __attribute__((format(printf, 2, 3))) static void append(char *text, const char *fmt, ...)
@@ -70,10 +77,16 @@ const char *reading_show(const struct reading *r, char *text)
         return text;
     if (r->field[0] == 0)
         append(text, "whole");
+    bool rest = (r->how & READING_REST) != 0;
     for (unsigned i = 0; i < READING_FIELDS && r->field[i] != 0; i++)
-        append(text, "%s%d", i > 0 ? "," : r->field[1] != 0 ? "fields " : "field ", r->field[i]);
-    append(text, "%s %s", r->field[0] != 0 ? " of" : "",
-           (r->how & READING_NUL) != 0 ? "NUL-terminated records" : "lines");
+        append(text, "%s%d",
+               i > 0                      ? ","
+               : r->field[1] != 0 || rest ? "fields "
+                                          : "field ",
+               r->field[i]);
+    append(text, "%s%s %s%s", rest ? "-" : "", r->field[0] != 0 ? " of" : "",
+           (r->how & READING_NUL) != 0 ? "NUL-terminated records" : "lines",
+           (r->how & READING_COMMENTS) != 0 ? " without comments" : "");
     if ((r->how & READING_WHITESPACE) != 0)
         append(text, ", separated by blanks");
     else if (part > ' ' && part <= '~')

@@ -15,6 +15,8 @@ enum {
     READING_KNOWN = 1 << 0,
     READING_NUL = 1 << 1,        /* records end with NUL, not a newline */
     READING_WHITESPACE = 1 << 2, /* runs of blanks and tabs part fields, not a delimiter */
+    READING_REST = 1 << 3,       /* the fields after the last one follow it */
+    READING_COMMENTS = 1 << 4,   /* records that begin with # were left out */
     READING_DELIMITER_SHIFT = 8, /* bits 8 to 15: the delimiter; 0 without fields or one */
 };
 
@@ -33,12 +35,12 @@ struct reading reading_of(const struct key_rule *rule);
 /* Can reading_of give it? For readings from a file. */
 bool reading_is_valid(const struct reading *r);
 
-/* Are both known, and do they differ? */
+/* Are both known, and do they give other keys of the same record? */
 bool reading_differs(const struct reading *a, const struct reading *b);
 
-/* The longest text has "fields ", 15 numbers of at most 8 characters with commas between them, and
- * " of NUL-terminated records, separated by byte 0xff". */
-enum { READING_TEXT = 200 };
+/* The longest text has "fields ", 15 numbers of at most 8 characters with commas between them, a
+ * hyphen, and " of NUL-terminated records without comments, separated by byte 0xff". */
+enum { READING_TEXT = 224 };
 
 /* "whole lines", "fields 1,3 of NUL-terminated records, separated by ','"; "" if it is unknown.
  * Writes READING_TEXT bytes at most; returns `text`. */

@@ -135,7 +135,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     run -1 --separate-stderr seen query f -k a -k ''
     [ -z "$output$stderr" ]
     # One empty record is a key.
-    echo | quiet seen create one
+    echo | seen create one
     run -0 seen query -c one -k ''
     run -1 seen query -c one -k a
 }

@@ -101,6 +101,16 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     run -2 --separate-stderr seen dedup -f 2 f.seen <(printf '6\tc\n7\n8\td\n')
     [ "$output" = $'6\tc' ]
     [[ $stderr == *':2: has no field 2 (--skip-bad skips such records)' ]]
+    # Kept, they are printed as they are, each time, and not remembered.
+    printf '%s\n' 7 $'8\tg' $'9\t' 7 $'10\tG' >in
+    run -0 --separate-stderr seen dedup -f 2 --keep-bad f.seen in
+    [ "$output" = $'7\n8\tg\n9\t\n7' ]
+    [ "$stderr" = 'seen: note: 3 of 5 records had no key and were printed as they are' ]
+    run -0 --separate-stderr seen dedup -f 2 --keep-bad f.seen in
+    [ "$output" = $'7\n9\t\n7' ]
+    [ "$(seen dedup -c -f 2 --keep-bad f.seen in 2>/dev/null)" = 3 ]
+    [ "$(seen query -c f.seen -k 7 -k 9 -k '')" = 0 ]
+    run -1 seen dedup -q -f 2 --keep-bad f.seen <(printf '11\tg\n')
     printf 'x\0y\0x' | seen dedup -0 f.seen | cmp - <(printf 'x\0y\0')
     run -0 seen dedup -k new -k NEW -k x -k other f.seen
     [ "$output" = $'new\nother' ]

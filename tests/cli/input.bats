@@ -52,10 +52,13 @@ takes()
 
 @test "fields are counted from the front or the back" {
     printf 'a\tb\tc\nd\te\t\n\tf\n' >input
-    takes '-f 1' input a d ''
     takes '-f 2' input b e f
-    takes '-f -1' input c '' f
-    takes '-f -2' input b e ''
+    printf 'a\tb\tc\n\te\tg\n\tf\n' >input
+    takes '-f 2' input b e f
+    takes '-f -1' input c g f
+    printf 'a\tb\tc\nd\te\t\n' >input
+    takes '-f 1' input a d
+    takes '-f -2' input b e
     printf 'a,b,c\nd,e,f\n' >input
     takes '-d , -f 3' input c f
     takes '-d, -f-3' input a d
@@ -73,9 +76,10 @@ takes()
 }
 
 @test "several fields are joined by the delimiter, in the order of the list" {
+    printf 'a,b,c\n,e,f\n' >input
+    takes '-d , -f 1,3' input a,c ,f
+    takes '-d , -f 3,1' input c,a f,
     printf 'a,b,c\n,e,\n' >input
-    takes '-d , -f 1,3' input a,c ,
-    takes '-d , -f 3,1' input c,a ,
     takes '-d, -f-1,2,-3' input c,b,a ,e,
     printf 'k\t1\tX\n' >input
     takes '-f 3,1' input $'X\tk'
@@ -90,7 +94,7 @@ takes()
     run -1 seen query -c -d, -f 3,1 f today.csv
     tr , ';' <today.csv >other.csv
     run -1 seen query -c -d';' -f 1,3 f other.csv
-    # One that is missing is an error, one that is empty is not.
+    # One that is missing is an error, one that is empty beside another is not.
     printf 'a,b\na,\na\n' >input
     run -2 --separate-stderr seen dedup -d, -f 1,2 <input
     [ "$output" = $'a,b\na,' ]
@@ -109,6 +113,114 @@ takes()
     quiet seen create -p 1e-9 --force -d, -f 3-3,-1,1-2 f table
     run -0 seen query -c f -k c,e,a,b -k 3,5,1,2
     [ "$output" = 2 ]
+}
+
+@test "a range without an end is a field and all that follow, as with cut" {
+    printf '%s\n' a,b,c,d 1,2,,4, x,y,z >table
+    for fields in 2- 3- 1,3-; do
+        cut -d, -f "$fields" table >keys
+        # shellcheck disable=SC2046 # one key a line
+        takes "-d, -f $fields" table $(cat keys)
+    done
+    head -n 1 table >row
+    takes '-d, -f -1,1-' row d,a,b,c,d
+    # Words are joined by a blank, as in a list of them.
+    printf '%s\n' ' a  b  \t c d' 'e f g  ' >words
+    takes '-w -f 2-' words 'b \t c d' 'f g'
+    tail -n 1 words >row
+    takes '-w -f -1,2-' row 'g f g'
+    printf 'a,b\r\n' >input
+    takes '--crlf -d, -f 1-' input a,b
+    run -2 --separate-stderr seen dedup -d, -f 4- <table
+    [ "$stderr" = 'seen: (standard input):3: has no field 4 (--skip-bad skips such records)' ]
+    for fields in 3-,1 4,2- 0,1 1,0 2-,3-; do
+        rejects "seen: option '--field': *" seen dedup -f $fields <table
+    done
+    # 0 is the whole record.
+    run -0 seen dedup -d, -f 0 < <(cat table table)
+    [ "$output" = "$(cat table)" ]
+    # A line of many words takes no time.
+    seq 300000 | tr '\n' ' ' | quiet seen create --force -w -f 2- f
+}
+
+@test "an empty field is no key" {
+    printf '%s\n' a,1 b, ,2 c,1 ' , ' >input
+    for command in 'create h' 'add f' 'dedup' 'query f'; do
+        quiet seen create --force --empty -n 100 f
+        # shellcheck disable=SC2086 # command and filter
+        run -2 --separate-stderr seen $command -d, -f 2 <input
+        [ "$stderr" = 'seen: (standard input):2: field 2 is empty (--skip-bad skips such records)' ]
+    done
+    [ ! -e h ]
+    run -0 --separate-stderr seen create --json -d, -f 2 --skip-bad h input
+    [ "$stderr" = 'seen: note: 1 of 5 records had no key and were skipped' ]
+    [ "$(jq -c '[.n, .bad_records]' <<<"$output")" = '[3,1]' ] || jq -c . <<<"$output"
+    run -1 seen query -c h -k ''
+    # A blank is a key, unless it is trimmed.
+    run -0 --separate-stderr seen dedup --trim -d, -f 2 --skip-bad <input
+    [ "$stderr" = 'seen: note: 2 of 5 records had no key and were skipped' ]
+    printf ',\n' >none
+    for fields in 1,2 1- -1,1; do
+        run -2 --separate-stderr seen dedup -d, -f $fields <none
+        [ "$stderr" = 'seen: (standard input):1: all fields of the key are empty (--skip-bad skips such records)' ]
+    done
+    run -2 --separate-stderr seen dedup -d, -f 1 -x <none
+    [ "$stderr" = 'seen: (standard input):1: field 1 is empty (--skip-bad skips such records)' ]
+}
+
+@test "an empty line is an empty key, and create and add say how many there are" {
+    says="empty, and an empty key is a key like others; sed '/^$/d' FILE | seen ... drops them"
+    seen create --counted --empty -n 10k counted
+    { seq 5000; echo; seq 3000; printf '\n\n'; } >lines
+    for way in 'create --force f' 'create --force -i f' 'add f' 'add counted' 'create --force --layout guava g'; do
+        for threads in 1 3; do
+            # shellcheck disable=SC2086 # words
+            run -0 --separate-stderr seen $way -j $threads lines
+            [ "$stderr" = "seen: note: 3 records are $says" ]
+        done
+    done
+    [ "$(seen query -c f -k '')" = 1 ]
+    printf '\n' >one
+    run -0 --separate-stderr seen add --create g one
+    [ "$stderr" = "seen: note: 1 record is $says" ]
+    printf 'a\0\0' >nul
+    run -0 --separate-stderr seen create -0 --force f nul
+    [ "$stderr" = "seen: note: 1 record is ${says/sed/sed -z}" ]
+    # What is said to drop them does, whatever else there is.
+    printf '\n\377\n\0\n\n ' >lines
+    sed '/^$/d' lines | cmp - <(printf '\377\n\0\n ')
+    quiet seen create --force f -k ''
+    quiet seen create --force -j1 f <(yes x | head -n 1024)
+    run --separate-stderr seen query -c f one
+    [ -z "$stderr" ]
+    run -0 --separate-stderr seen dedup <one
+    [ -z "$stderr" ]
+}
+
+@test "comments are no records" {
+    printf '%s\n' '# a list' a '#b' '' 'c # d' ' # e' >list
+    run -0 --separate-stderr seen create --json --comments f list
+    [ "$(jq -c '[.records, .bad_records]' <<<"$output")" = '[4,0]' ]
+    run -1 seen query f list --comments -v
+    [ -z "$output" ]
+    run -0 seen query -v -n f list
+    [ "$output" = $'1:# a list\n3:#b' ]
+    run -0 seen query -c --comments f list
+    [ "$output" = 4 ]
+    # Numbers of records include them, coprocesses are told of them.
+    run -0 seen query -n --comments f list
+    [ "$output" = $'2:a\n4:\n5:c # d\n6: # e' ]
+    run -0 seen query --annotate --comments f list
+    [ "$output" = $'?\t# a list\n+\ta\n?\t#b\n+\t\n+\tc # d\n+\t # e' ]
+    run -0 --separate-stderr seen dedup --comments < <(cat list list)
+    [ "$output" = "$(sed '1d;3d' list)" ]
+    [ -z "$stderr" ]
+    run -0 --separate-stderr seen dedup --comments --keep-bad < <(cat list list)
+    [ "$output" = "$(cat list; sed '2d;4,$d' list)" ]
+    run -2 --separate-stderr seen dedup --comments -w -f 2 <list
+    [ "$stderr" = 'seen: (standard input):2: has no field 2 (--skip-bad skips such records)' ]
+    printf '#\0a\0' | seen dedup -0 --comments | cmp - <(printf 'a\0')
+    rejects "seen: no keys*" seen create out --comments <(echo '#')
 }
 
 @test "the whole key is prepared, not each of its fields" {
@@ -396,7 +508,7 @@ takes()
     # Where no field is torn, and where fields behind the key are.
     head -n 1000 rows | quiet seen create -d, -f2 f
     quiet seen create --force -d, -f1 f rows
-    printf '%s\n' '1,6"' '2,a "b"' '3,' '4,""' | quiet seen create --force -d, -f2 f
+    printf '%s\n' '1,6"' '2,a "b"' '4,""' | quiet seen create --force -d, -f2 f
 }
 
 @test "\$HEX[...] is noted wherever it is" {
@@ -468,7 +580,7 @@ hints()
     # The mark is before a header or a field that is not the key, or in front of no file.
     quiet seen create --force --header 1 f input
     quiet seen create --force -w -f 2 f <(sed 's/$/ x/' input)
-    { echo; cat input; } >other
+    { echo 0; cat input; } >other
     quiet seen create --force f other
     quiet seen create --force f -k $'\ufeff1'
     # The hint stands before the error.
@@ -567,7 +679,7 @@ binary()
         refuses "seen: '(standard input)' $says" seen add g <"$1" &&
         refuses "seen: '(standard input)' $says" seen dedup < <(cat "$1") &&
         quiet seen create --force --no-gzip f "$1" && seen query -q --no-gzip f "$1" &&
-        cat "$1" | seen query --annotate f >out && quiet seen create --force -0 f <"$1"
+        cat "$1" | seen query --annotate f >out && seen create --force -0 f <"$1"
 }
 
 @test "binary data is no list of lines, but a few control characters are part of keys" {
@@ -801,7 +913,7 @@ binary()
 @test "options for keys that make no sense are refused" {
     quiet seen create f -k a
     for command in 'create g' 'add f' 'query f'; do
-        for bad in '-f 0' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 3-1' '-f 1,0' '-f 00000000000000001' \
+        for bad in '-f 0,1' '-f 2-,1' '-f -2-' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 3-1' '-f 1,0' '-f 00000000000000001' \
             '-d ab' '-j 0' '-j x' '-j -1'; do
             # shellcheck disable=SC2086
             run -2 --separate-stderr seen $command $bad -k a
@@ -814,8 +926,8 @@ binary()
     done
     [ ! -e g ]
     refuses "seen: option '--field': field -1 is named twice" seen query -f -1,2,-1 f
-    local what="is not a whole number from -1000000 to 1000000, or a range of fields, such as 1-3; fields have no names"
-    for field in two 2-1 0-2 1- 1-2-3 a-2 -3--1 123456789012345-123456789012346; do
+    local what="is not a whole number from -1000000 to 1000000, or a range of fields, such as 1-3 or 3-; fields have no names"
+    for field in two 2-1 0-2 0- -1- 1-2-3 a-2 -3--1 123456789012345-123456789012346; do
         refuses "seen: option '--field': '$field' $what" seen query -f "3,$field,4" f
     done
     echo a >list

@@ -29,9 +29,13 @@ keys --delimiter ! -d, -w -f1 F lines
 keys --whitespace = -w -f1 F lines
 keys --whitespace ! -w F lines
 keys --field = -f1 F lines
+keys --field = -f0 F lines
+keys --field = -w -f1- F lines
 keys --field ! -f1 F -k 1
 keys --header = --header 1 F lines
 keys --header ! --header 1 F -k 1
+keys --comments = --comments F lines
+keys --comments ! --comments F -k 1
 keys --crlf = --crlf F lines
 keys --crlf hint
 keys --input-digests ! --input-digests F lines
@@ -245,6 +249,10 @@ dedup --quiet = -qc f lines
 dedup --quiet ! -q --annotate f lines
 dedup --annotate = --annotate f lines
 dedup --annotate ! --annotate -v f lines
+dedup --keep-bad = --keep-bad f lines
+dedup --keep-bad ! --keep-bad -v f lines
+dedup --keep-bad ! --keep-bad --annotate f lines
+dedup --keep-bad ! --keep-bad --skip-bad f lines
 dedup --verbose + --verbose f lines
 dedup --verbose always
 dedup --also = --also g f lines

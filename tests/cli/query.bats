@@ -338,7 +338,7 @@ like_grep()
 
 @test "an empty record is an empty key, and a missing last newline is added" {
     printf 'a\n\nb' >keys
-    quiet seen create f keys
+    seen create f keys
     seen stats --json f | jq -e '.keys_added == 3'
     [ "$(seen query f keys | od -An -c | tr -d ' ')" = 'a\n\nb\n' ]
     run -0 seen query -c f -k ''
@@ -500,6 +500,10 @@ like_grep()
 -f2,-1 -d;|fields 2,-1 of lines, separated by ';'
 -f1|field 1 of lines
 -wf1|field 1 of lines, separated by blanks
+-d, -f1-|fields 1- of lines, separated by ','
+-f1,2- -d;|fields 1,2- of lines, separated by ';'
+--comments|whole lines without comments
+-f0|whole lines
 |whole lines
 END
     seen create --force -0 f.seen <(tr '\n' '\0' <records)
@@ -538,7 +542,7 @@ END
 }
 
 @test "forged accounts of how keys were read" {
-    for change in reading=2 reading=8 field0=1 reading=5 'reading=0x2c05 field0=1' \
+    for change in reading=2 reading=8 reading=9 reading=33 field0=1 reading=5 'reading=0x2c05 field0=1' \
         'reading=1 field0=1000001' 'reading=1 field1=1' 'reading=1 field14=2**32-1'; do
         quiet seen create --force f.seen -k a
         # shellcheck disable=SC2086

@@ -99,9 +99,9 @@ quoted_table()
 @test "a host and the domains above it" {
     printf '%s\n' example.org ads.example.com net >domains.txt
     printf '%s\n' example.org www.Example.org myexample.org example.com ads.example.com a.b.ads.example.com '' x.net \
-        org >hosts.txt
+        org . example.org. a..net .. >hosts.txt
     recipe 'A host and the domains above it' 1 >listed
-    sed -n '1,2p;5,6p;8p' hosts.txt | cmp listed -
+    sed -n '1,2p;5,6p;8p;11,12p' hosts.txt | cmp listed -
 }
 
 @test "the ten most frequent keys" {

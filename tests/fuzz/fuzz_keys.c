@@ -90,12 +90,21 @@ static long cut(const struct key_rule *rule, const char *record, size_t len, cha
             return -1;
         if (f > 0)
             to[n++] = rule->whitespace ? ' ' : delimiter;
+        bool rest = rule->rest && rule->field[f + 1] == 0;
+        if (rest && !rule->whitespace)
+            end = len;
         while (begin < end)
             to[n++] = record[begin++];
+        while (rest && rule->whitespace && find_word(record, len, ++field, &begin, &end))
+            for (to[n++] = ' '; begin < end; begin++)
+                to[n++] = record[begin];
     }
+    bool empty = rule->field[0] != 0 && !rule->whitespace;
+    for (size_t i = 0; i < n; i++)
+        empty = empty && to[i] == rule->delimiter;
     if (rule->field[0] == 0)
         memcpy(to, record, n = len);
-    return (long)n;
+    return empty ? -1 : (long)n;
 }
 
 /* The characters of s; their number, or -1 if it is not UTF-8. */
@@ -276,11 +285,18 @@ static long reference_digest(const struct key_rule *rule, char *key, long n)
     return made ? (long)d->len : -1;
 }
 
+static bool is_comment(const struct key_rule *rule, const char *record, size_t len)
+{
+    return rule->comments && len > 0 && record[0] == '#' && rule->terminator != '#';
+}
+
 /* The key of one record, into `key`, which has room for three times as much; its length, or -1 for
  * none. */
 static long reference(const struct key_rule *rule, const char *record, size_t len, char *key)
 {
     size_t begin = 0, end = len;
+    if (is_comment(rule, record, len))
+        return -1;
     char *whole = malloc(3 * len + 1);
     MUST(whole);
     if (end && record[end - 1] == rule->terminator) {
@@ -310,6 +326,8 @@ static long reference(const struct key_rule *rule, const char *record, size_t le
         key[n++] = c;
     }
     free(whole);
+    if (rule->field[0] != 0 && n == 0)
+        return -1;
     if (!(rule->prep & PREP_HEX) && !rule->digested)
         return n;
     for (long i = 0; i < n; i += 2) {
@@ -358,6 +376,17 @@ static void put_fields(int *field, const uint8_t *data)
     }
 }
 
+/* Is no field named that follows the last one, which is counted from the front? */
+static bool may_have_rest(const int *field)
+{
+    int most = 0, last = 0;
+    for (; *field != 0; field++) {
+        last = *field;
+        most = last > most ? last : most;
+    }
+    return last == most && last > 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < HEAD)
@@ -374,6 +403,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((rule.prep & PREP_CASE) == PREP_CASE)
         rule.prep &= ~(uint32_t)PREP_UPPER;
     put_fields(rule.field, data);
+    rule.rest = data[0] & 1 && data[4] & 1 && may_have_rest(rule.field);
+    rule.comments = data[0] & 1 && data[4] & 2;
     unsigned encoding = encoding_by_id(data[1] & 15) != NULL ? data[1] & 15 : ENCODE_NONE;
     rule.prep |= encoding << PREP_ENCODING_SHIFT;
     unsigned number = data[1] & 15U, last = ENCODE_KRYO5_REF;
@@ -405,7 +436,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             bool bad = b->bad[i / 64] >> i % 64 & 1;
             MUST(bad == (key_len < 0));
             MUST(bad || b->hash[i] == xxh3_bytes(encoded, (size_t)key_len, rule.seed.number));
-            MUST(!bad || rule.skip_bad);
+            MUST(!bad || rule.skip_bad || is_comment(&rule, at, n));
             at += n;
         }
         before += b->n;

@@ -43,6 +43,10 @@ class Rule:
         self.fields = rng.choice([[], [], [], rng.sample([1, 2, 3, -1, -2], 1),
                                   rng.sample([1, 2, 3, -1, -2], rng.choice([2, 3]))])
         self.whitespace = rng.random() < 0.3
+        # From its last field on, all that follow; no other field may be one of these.
+        self.rest = (bool(self.fields) and self.fields[-1] == max(self.fields) > 0
+                     and rng.random() < 0.3)
+        self.comments = rng.random() < 0.1
         self.delimiter = b" " if self.whitespace else rng.choice([b"\t", b",", b" ", b"a"])
         self.skip_bad = rng.random() < 0.6
         self.digest = rng.choice(DIGESTS) if not self.hex and rng.random() < 0.2 else None
@@ -59,9 +63,9 @@ class Rule:
         out = [o for o, on in (("-0", self.null), ("--crlf", self.crlf),
                                ("--skip-bad", self.skip_bad)) if on]
         if self.fields and not given:
-            out += ["-f", ",".join(map(str, self.fields))]
+            out += ["-f", ",".join(map(str, self.fields)) + ("-" if self.rest else "")]
             out += ["-w"] if self.whitespace else ["-d", self.delimiter]
-        return out
+        return out + (["--comments"] if self.comments and not given else [])
 
     def prepare(self, key):
         if self.trim:
@@ -83,17 +87,28 @@ class Rule:
                 raise Bad
         return hashlib.new(self.digest, key).digest() if self.digest else key
 
+    def is_comment(self, record):
+        return self.comments and record.startswith(b"#")
+
     def key(self, record):
         """Of a record with its terminator, which the last of a file may lack."""
         whole = record.endswith(self.end)
         key = record[:-1] if whole else record
+        if self.is_comment(record):
+            raise Bad
         if self.crlf and whole and key.endswith(b"\r"):
             key = key[:-1]
         if self.fields:
             there = re.findall(b"[^ \t]+", key) if self.whitespace else key.split(self.delimiter)
             if not all(-len(there) <= n <= len(there) for n in self.fields):
                 raise Bad
-            key = self.delimiter.join(there[n - 1 if n > 0 else n] for n in self.fields)
+            parts = [there[n - 1 if n > 0 else n] for n in self.fields]
+            parts += there[self.fields[-1]:] if self.rest else []
+            if not any(parts):
+                raise Bad
+            key = self.delimiter.join(parts)
+            if self.trim and not key.strip(b" \t"):
+                raise Bad
         return self.prepare(key)
 
 
@@ -170,7 +185,8 @@ class Input:
         out = []
         for f, file in enumerate(self.files):
             for n, (record, key) in list(enumerate(file))[self.header:]:
-                if key is None and not rule.skip_bad:
+                is_bad = key is None and (self.given or not rule.is_comment(record))
+                if is_bad and not rule.skip_bad:
                     return out, True
                 out.append((f, n + 1, record, key))
         return out, False
@@ -183,7 +199,7 @@ def word(rng, rule):
             length = 5000
         text = bytes(rng.choice([0, 0xab, 0xff]) for _ in range(length)).hex()
         return (text.upper() if rng.random() < 0.5 else text).encode()
-    letters = [b"a", b"A", b"b", b"B", b"a", b"b", b" ", b"\t", b",", b"\r", b"\x80", b"0"]
+    letters = [b"a", b"A", b"b", b"B", b"a", b"b", b" ", b"\t", b",", b"\r", b"\x80", b"0", b"#"]
     letters.append(b"\n" if rule.null or rng.random() < 0.1 else b"z")
     letters.append(b"\0" if not rule.null else b"z")
     text = b"".join(rng.choice(letters) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4])))

@@ -1021,7 +1021,8 @@ class Header:
         """How keys were cut from records: of advice to a reader, not of use."""
         n = len([f for f in fields if f != 0])
         parted = how >> 2 & 1, how >> 8 & 255
-        require(how & ~0xff07 == 0 and (how & 1 or how == n == 0), "reading unknown")
+        require(how & ~0xff1f == 0 and (how & 1 or how == n == 0), "reading unknown")
+        require(n > 0 or not how & 8, "the rest of no field")
         require(all(abs(f) <= 10**6 for f in fields) and all(fields[:n]), "fields out of range")
         require(not all(parted) and (n > 0 or not any(parted)), "two ways to part fields, or none")
 

@@ -51,8 +51,9 @@ static const struct row rows[] = {
     ROW("a,b,c\n", "b|", .terminator = '\n', .field = {2}, .delimiter = ','),
     ROW("a,b,c\n", "c|", .terminator = '\n', .field = {3}, .delimiter = ','),
     ROW("a,b,c\n", "!|", .terminator = '\n', .field = {4}, .delimiter = ',', .skip_bad = true),
-    ROW("\na\n,\n,,\n", "|a|||", .terminator = '\n', .field = {1}, .delimiter = ','),
-    ROW("\na\n,\n,,\n", "!|!|||", .terminator = '\n', .field = {2}, .delimiter = ',',
+    ROW("\na\n,\n,,\n", "!|a|!|!|", .terminator = '\n', .field = {1}, .delimiter = ',',
+        .skip_bad = true),
+    ROW("\na\n,\n,,\n", "!|!|!|!|", .terminator = '\n', .field = {2}, .delimiter = ',',
         .skip_bad = true),
     ROW("a,b\nc\nd,e,f", "b|!|e|", .terminator = '\n', .field = {2}, .delimiter = ',',
         .skip_bad = true),
@@ -61,17 +62,19 @@ static const struct row rows[] = {
     ROW("a,b,c\n", "b|", .terminator = '\n', .field = {-2}, .delimiter = ','),
     ROW("a,b,c\n", "a|", .terminator = '\n', .field = {-3}, .delimiter = ','),
     ROW("a,b,c\n", "!|", .terminator = '\n', .field = {-4}, .delimiter = ',', .skip_bad = true),
-    ROW("\na\n,\n,a\na,\n", "|a||a||", .terminator = '\n', .field = {-1}, .delimiter = ','),
-    ROW("a\n,\n,a\nb,", "!|||b|", .terminator = '\n', .field = {-2}, .delimiter = ',',
+    ROW("\na\n,\n,a\na,\n", "!|a|!|a|!|", .terminator = '\n', .field = {-1}, .delimiter = ',',
+        .skip_bad = true),
+    ROW("a\n,\n,a\nb,", "!|!|!|b|", .terminator = '\n', .field = {-2}, .delimiter = ',',
         .skip_bad = true),
     /* Several, joined in the order of the list. */
     ROW("a,b,c\n", "a,c|", .terminator = '\n', .field = {1, 3}, .delimiter = ','),
     ROW("a,b,c\n", "c,a|", .terminator = '\n', .field = {3, 1}, .delimiter = ','),
     ROW("a,b,c\nd", "b,c,a|!|", .terminator = '\n', .field = {2, -1, -3}, .delimiter = ',',
         .skip_bad = true),
-    ROW("a,b\na\n,\n", "b,b,a,a|!|,,,|", .terminator = '\n', .field = {2, -1, 1, -2},
+    ROW("a,b\na\n,\n", "b,b,a,a|!|!|", .terminator = '\n', .field = {2, -1, 1, -2},
         .delimiter = ',', .skip_bad = true),
-    ROW(",a\na,\n,\n", ",a|a,|,|", .terminator = '\n', .field = {1, 2}, .delimiter = ','),
+    ROW(",a\na,\n,\n", ",a|a,|!|", .terminator = '\n', .field = {1, 2}, .delimiter = ',',
+        .skip_bad = true),
     ROW("a,b\r\nc,d\r", "b,a|d\r,c|", .terminator = '\n', .crlf = true, .field = {2, 1},
         .delimiter = ','),
     ROW(" A , B \n", "b , a|", .terminator = '\n', .field = {2, 1}, .delimiter = ',',
@@ -79,6 +82,22 @@ static const struct row rows[] = {
     ROW("404b\n", "@K|", .terminator = '\n', .field = {1, 2}, .delimiter = '0', .prep = PREP_HEX),
     ROW("b;\xc3\xa9;a\nc", "a\0;\0b\0|!|", .terminator = '\n', .field = {3, 1}, .delimiter = ';',
         .prep = ENCODED(UTF16), .skip_bad = true),
+    /* A field and all that follow. */
+    ROW("a,b,c\na,b\na\nb,,\nb,,c", "b,c|b|!|!|,c|", .terminator = '\n', .field = {2}, .rest = true,
+        .delimiter = ',', .skip_bad = true),
+    ROW("a,b,c,d,\na,b,c\na,,,\n", "a,c,d,|a,c|a,,|", .terminator = '\n', .field = {1, 3},
+        .rest = true, .delimiter = ','),
+    ROW("a,b,c\r\n", "c,b,c|", .terminator = '\n', .crlf = true, .field = {-1, 2}, .rest = true,
+        .delimiter = ','),
+    ROW("a  b \t c d \nb\n\na  b", "b c d|!|!|b|", .terminator = '\n', .field = {2}, .rest = true,
+        .whitespace = true, .skip_bad = true),
+    ROW(" a b  c d\r\n", "d a b c d|", .terminator = '\n', .crlf = true, .field = {-1, 1},
+        .rest = true, .whitespace = true),
+    /* Comments. */
+    ROW("#a\n a\n#\na#\n\n#", "!| a|!|a#||!|", .terminator = '\n', .comments = true),
+    ROW("#a\0\n#b\0", "!|\n#b|", .terminator = 0, .comments = true),
+    ROW("#,a\nb,#a\n", "!|#a|", .terminator = '\n', .comments = true, .field = {2},
+        .delimiter = ','),
     /* Runs of blanks. */
     ROW("a b\n \t a\t b \nb\n \n\n", "b|b|!|!|!|", .terminator = '\n', .field = {2},
         .whitespace = true, .skip_bad = true),
@@ -114,7 +133,9 @@ static const struct row rows[] = {
         .delimiter = ':', .prep = PREP_TRIM | PREP_FOLD | PREP_HEX),
     ROW("x\r\n", "x\r|", .terminator = '\n', .prep = PREP_TRIM),
     ROW(" \r\n", "|", .terminator = '\n', .crlf = true, .prep = PREP_TRIM),
-    ROW("a \n", "|", .terminator = '\n', .field = {2}, .delimiter = ' '),
+    ROW("a \nb c\n", "!|c|", .terminator = '\n', .field = {2}, .delimiter = ' ', .skip_bad = true),
+    ROW("a, \t\n", "!|", .terminator = '\n', .field = {2}, .delimiter = ',', .prep = PREP_TRIM,
+        .skip_bad = true),
     ROW(" a \n", "a|", .terminator = '\n', .field = {2}, .delimiter = ' ', .prep = PREP_TRIM),
     /* Encodings, which come last. */
     ROW("ab\n\n\xc3\xa9", "a\0b\0||\xe9\0|", .terminator = '\n', .prep = ENCODED(UTF16)),
@@ -181,7 +202,7 @@ static bool yields(const struct key_rule *plain_rule, const char *input, size_t 
             n_bad += bad;
             w = bar + 1;
         }
-        ok &= b->n_bad == n_bad && writer_keys_take(&keys, b);
+        ok &= b->n_bad + b->n_comments == n_bad && writer_keys_take(&keys, b);
         before += b->n;
     }
     ok &= !b->bad_record && w == want + want_len && record == copy + len;
@@ -326,6 +347,16 @@ TEST(a_missing_field_is_named)
     batch_start(b, "a\tb\n", 4);
     CHECK(!batch_next(b));
     CHECK_STR(b->bad_reason.text, "has no field -4 (--skip-bad skips such records)");
+    rule.field[0] = 1;
+    rule.field[1] = 2;
+    batch_start(b, "\t\n", 2);
+    CHECK(!batch_next(b));
+    CHECK_STR(b->bad_reason.text,
+              "all fields of the key are empty (--skip-bad skips such records)");
+    rule.field[1] = 0;
+    batch_start(b, "\t\n", 2);
+    CHECK(!batch_next(b));
+    CHECK_STR(b->bad_reason.text, "field 1 is empty (--skip-bad skips such records)");
     batch_free(b);
 }
 
