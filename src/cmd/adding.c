@@ -77,7 +77,8 @@ bool adding_parse(struct adding *a, struct opt_parser *p, void *into)
     a->sources.keyopt = &a->keyopt;
     a->feed.keyopt = &a->keyopt;
     a->design.grow = a->design.generations == 0 && !a->fixed;
-    return keyopt_files(&a->keyopt, p, a->path != NULL) && check_options(a);
+    return keyopt_files(&a->keyopt, p, a->path != NULL) && keyopt_check_memory(&a->keyopt, 0) &&
+           check_options(a);
 }
 
 /* Plans a filter file. */
@@ -136,8 +137,8 @@ bool adding_open(struct adding *a, struct err *err)
     return adopt_rule(a, err);
 }
 
-/* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, half of what 'seen create'
- * takes, and 1 GiB of disk, but at most 1/8 of the free disk space. */
+/* Limits for the keys of refit.h, 8 bytes each: 128 MiB of memory, but at most half of --memory;
+ * and 1 GiB of disk, but at most 1/8 of the free disk space. */
 enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
 
 static uint64_t keys_on_disk(const char *dir)
@@ -156,8 +157,9 @@ static void begin_refit(struct adding *a)
     if (s->file == NULL || !format_grows(s->header) || a->design.n != 0 ||
         (a->scratch_dir = disk_dir_of(s->name)) == NULL)
         return;
+    const uint64_t half = a->keyopt.memory / 2 / sizeof(uint64_t);
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
-                                        .in_memory = KEPT_IN_MEMORY,
+                                        .in_memory = half < KEPT_IN_MEMORY ? half : KEPT_IN_MEMORY,
                                         .scratch_dir = a->scratch_dir,
                                         .threads = a->keyopt.threads};
     a->refit = refit_new(s->header, &s->file->status, &a->keyopt.rule, &limits);

@@ -16,9 +16,6 @@ const struct opt changing_opts[] = {
     {0, "batch-id", "ID",
      "do nothing if a batch with this ID was applied before; FILTER remembers the last 128",
      TEXT(struct changing, change.batch_id)},
-    {0, "memory", "BYTES",
-     "limit memory for the keys (default: 256M); the rest goes to scratch files on disk",
-     BYTES(struct changing, memory)},
     {0, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)",
      TEXT(struct changing, tmpdir)},
     {0},
@@ -140,14 +137,6 @@ static void report_batch(const struct changing *c)
     }
 }
 
-static bool check_memory(const struct changing *c, const struct keyopt *keyopt)
-{
-    uint64_t least = change_min_memory(&c->change);
-    char text[NUM_TEXT];
-    return c->memory >= least || opt_refuse(keyopt->command, "--memory must be at least %s",
-                                            num_show_least_bytes(text, least));
-}
-
 static bool apply_batch(struct changing *c, struct keyopt *keyopt)
 {
     struct change *change = &c->change;
@@ -158,9 +147,9 @@ static bool apply_batch(struct changing *c, struct keyopt *keyopt)
         !keyopt_adopt(keyopt, &change->now.header, change->path, &err))
         return say_failure(&err);
     adding_compare(&change->now.header, change->path, &c->made);
-    if (!check_memory(c, keyopt))
+    if (!keyopt_check_memory(keyopt, change_min_memory(change)))
         return false;
-    if (!change_begin(change, &keyopt->rule, c->memory, c->tmpdir, &err))
+    if (!change_begin(change, &keyopt->rule, keyopt->memory, c->tmpdir, &err))
         return say_failure(&err);
     keyopt->threads = change->threads;
     if (!read_batch_keys(c, keyopt))

@@ -32,7 +32,7 @@ struct create {
     struct header like_header;
     struct layout_spec layout;
     uint64_t from_records;
-    uint64_t min_keys, memory;
+    uint64_t min_keys;
     double min_ratio;
     bool compact, counted, once, each, fixed, grow, dry_run, json, reproducible, new_secret;
     struct assembly assembly; /* its input is `from`, if given */
@@ -101,10 +101,6 @@ static const struct opt file_opts[] = {
     {0, "min-ratio", "R",
      "fail, replacing nothing, below R times the distinct keys of the old FILTER",
      RATIO(struct create, min_ratio), .needs = " force", .why = "is for the replacement of a file"},
-    {0, "memory", "BYTES",
-     "limit working memory, apart from the filter itself (default: 256M); the rest goes to scratch "
-     "files on disk",
-     BYTES(struct create, memory)},
     {0, "tmpdir", "DIR", "directory for scratch files (default: that of FILTER)",
      TEXT(struct create, tmpdir)},
     {0, "new-secret", NULL, "make the file of --secret from random bytes if it does not exist",
@@ -186,13 +182,7 @@ static int check_create_options(const struct create *c)
     if (d->empty && !c->compact && !sized)
         return opt_misuse(&cmd_create, "--empty needs %s",
                           c->counted ? "--capacity or --fpr 0" : "--capacity");
-    uint64_t least = builder_min_memory(d);
-    if (c->memory < least) {
-        char text[NUM_TEXT];
-        return opt_misuse(&cmd_create, "--memory must be at least %s",
-                          num_show_least_bytes(text, least));
-    }
-    return 0;
+    return keyopt_check_memory(&c->keyopt, builder_min_memory(d)) ? 0 : EXIT_ERROR;
 }
 
 static bool put(void *ctx, void *slot, struct err *err)
@@ -418,7 +408,7 @@ static bool collect(struct create *c, const char *scratch_dir)
                                 .rule = &c->keyopt.rule,
                                 .file = &c->assembly.file,
                                 .name = c->path,
-                                .memory = c->memory,
+                                .memory = c->keyopt.memory,
                                 .scratch_dir = scratch_dir,
                                 .threads = c->keyopt.threads,
                                 .reproducible = c->reproducible,
@@ -557,7 +547,7 @@ static int run_create(struct create *c, struct opt_parser *p)
 
 static int run(struct opt_parser *p)
 {
-    struct create c = {.keyopt = KEYOPT_DEFAULT, .memory = KEYSET_MEMORY};
+    struct create c = {.keyopt = KEYOPT_DEFAULT};
     int status = run_create(&c, p);
     builder_free(&c.build);
     assembly_close(&c.assembly);

@@ -185,15 +185,16 @@ static bool write_copies(struct dedup *d, struct added *r, size_t *written)
 {
     const struct chunk *chunk = r->part.chunk;
     const char *limit = chunk->data + chunk->len;
-    r->out.len = 0;
     bool ok = chunk->first_header ? output_bytes(&r->out, chunk->data, chunk->len)
               : d->annotate       ? copy_annotated(&r->out, r)
                                   : copy_selected(&r->out, r, limit);
-    if (ok && output_terminate(&r->out, d->adding.keyopt.rule.terminator))
-        return write_bytes(d, r->out.data, r->out.len, written);
-    say_error("out of memory");
-    d->adding.feed.failed = true;
-    return false;
+    ok = ok && output_terminate(&r->out, d->adding.keyopt.rule.terminator);
+    if (ok)
+        ok = write_bytes(d, r->out.data, r->out.len, written);
+    else
+        d->adding.feed.failed = !say_error("out of memory");
+    output_empty(&r->out);
+    return ok;
 }
 
 /* The number of selected records that were not written in full. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "base/private.h"
 #include "base/progress.h"
 #include "base/say.h"
@@ -121,6 +122,24 @@ static struct batch *batch_of(struct feed *f, unsigned worker)
     return f->batch[worker];
 }
 
+/* Records that end in the other terminator are one very long one. */
+static void note_too_long(const struct feed *f, struct feed_part *part)
+{
+    const struct chunk *chunk = part->chunk;
+    char limit[NUM_TEXT];
+    if (chunk->too_long == 0 || part->tally.bad_record)
+        return;
+    const char *record = chunk->data + chunk->len;
+    bool is_text = f->keyopt->rule.terminator == '\n';
+    bool other = memchr(record, is_text ? '\0' : '\n', chunk->too_long) != NULL;
+    part->tally.bad_record = true;
+    fail(&part->tally.reason, "is longer than half of --memory (%s): %zu bytes so far%s",
+         num_show_bytes(limit, f->keyopt->memory / 2), chunk->too_long,
+         !other    ? ""
+         : is_text ? "; -0 separates records that end in NUL"
+                   : "; without -0, newlines separate records");
+}
+
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
@@ -135,6 +154,7 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
     feed_start(part);
     part->failed = !f->work(f->ctx, slot, &part->err);
+    note_too_long(f, part);
     batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {
         batch_wipe(part->batch);

@@ -53,6 +53,9 @@ const struct opt keyopt_opts[] = {
     {0, "no-gzip", NULL, "take input as it is, even if it looks compressed or binary",
      FLAG(struct keyopt, no_gzip), .not_with = " key", FOR_KEY_FILES},
     THREADS(struct keyopt, threads),
+    {0, "memory", "BYTES",
+     "limit working memory, apart from FILTER itself (default: 256M); a record can have half of it",
+     BYTES(struct keyopt, memory)},
     {0, "progress", NULL, "show progress even if stderr is not a terminal",
      FLAG(struct keyopt, progress)},
     {0},
@@ -243,17 +246,28 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
     return keyopt->n_keys == 0 || make_given(keyopt);
 }
 
+bool keyopt_check_memory(const struct keyopt *keyopt, uint64_t least)
+{
+    char text[NUM_TEXT];
+    if (least < 2 * INPUT_CHUNK) /* half of it is for a record, which usual chunks can have */
+        least = 2 * INPUT_CHUNK;
+    return keyopt->memory >= least || opt_refuse(keyopt->command, "--memory must be at least %s",
+                                                 num_show_least_bytes(text, least));
+}
+
 struct input_spec keyopt_input(const struct keyopt *keyopt)
 {
-    return (struct input_spec){.files = keyopt->files,
-                               .n_files = keyopt->n_files,
-                               .given = keyopt->given,
-                               .given_len = keyopt->given_len,
-                               .terminator = keyopt->rule.terminator,
-                               .gzip = !keyopt->no_gzip,
-                               .secret = keyopt->rule.secret,
-                               .header = keyopt->header,
-                               .prints = keyopt->prints};
+    return (struct input_spec){
+        .files = keyopt->files,
+        .n_files = keyopt->n_files,
+        .given = keyopt->given,
+        .given_len = keyopt->given_len,
+        .terminator = keyopt->rule.terminator,
+        .gzip = !keyopt->no_gzip,
+        .secret = keyopt->rule.secret,
+        .header = keyopt->header,
+        .longest = keyopt->memory / 2 < SIZE_MAX ? (size_t)(keyopt->memory / 2) : SIZE_MAX,
+        .prints = keyopt->prints};
 }
 
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)

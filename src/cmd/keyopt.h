@@ -20,6 +20,7 @@
 #include "cmd/cmd.h"
 #include "keys/batch.h"
 #include "keys/input.h"
+#include "keys/keyset.h"
 #include "file/format.h"
 #include "file/secret.h"
 
@@ -30,6 +31,7 @@ struct keyopt {
     bool no_gzip, progress;
     bool field_given;  /* -f; field 0 of it is the whole record */
     uint64_t header;   /* records to skip at the start of each file */
+    uint64_t memory;   /* limit in bytes; a record may have half of it */
     const char **keys; /* -k, in order; NULL: none */
     size_t n_keys;
     char *given; /* the same keys as records */
@@ -46,7 +48,7 @@ struct keyopt {
 
 #define KEYOPT_DEFAULT                                                                             \
     {                                                                                              \
-        .rule = {.terminator = '\n', .delimiter = '\t' }                                           \
+        .rule = {.terminator = '\n', .delimiter = '\t'}, .memory = KEYSET_MEMORY                   \
     }
 
 extern const struct opt keyopt_opts[];      /* input and cutting */
@@ -58,6 +60,10 @@ bool keyopt_take(void *keyopt, struct opt_parser *p, int id);
 /* Takes the key files: the operands after the first `n_before`. Call it after opt_parse. Reports a
  * mistake itself. */
 bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before);
+
+/* Is --memory at least `least`, and enough for a chunk of input? Call it after keyopt_files.
+ * Reports a mistake itself. */
+bool keyopt_check_memory(const struct keyopt *keyopt, uint64_t least);
 
 /* How the key files are read. */
 struct input_spec keyopt_input(const struct keyopt *keyopt);

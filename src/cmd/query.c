@@ -501,7 +501,7 @@ static int run_query(struct query *q, struct opt_parser *p)
     q->sources.counts = q->counts || q->min_count > 0;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (!keyopt_files(&q->keyopt, p, 1))
+    if (!keyopt_files(&q->keyopt, p, 1) || !keyopt_check_memory(&q->keyopt, 0))
         return EXIT_ERROR;
     if (!begin_output(q) || !open_query(q, p->operand[0]))
         return EXIT_ERROR;

@@ -125,20 +125,22 @@ static bool regular_chunk(const struct regular *r, const struct source *src, uin
         return true;
     }
 
+    size_t start = chunk_last_start(chunk, src, begin, last < end ? last : end);
     for (size_t from = last;;) {
         const char *t = NULL;
         if (from < end)
             t = memchr(chunk->buffer + from, src->terminator, end - from);
-        if (t || at_eof) {
+        bool too_long = chunk_too_long(chunk, src, start, t ? (size_t)(t - chunk->buffer) : end);
+        if (t || at_eof || too_long) {
             chunk->offset = at + (off_t)(begin - base);
-            chunk_set(chunk, begin, t ? (size_t)(t - chunk->buffer) + 1 : end);
+            chunk_set(chunk, begin, too_long ? start : t ? (size_t)(t - chunk->buffer) + 1 : end);
             *read_to = at + (off_t)(end - base);
             return true;
         }
         from = end;
-        want = end - base;
-        if (chunk->buffer_len - end < want && !chunk_grow(chunk))
+        if (chunk->buffer_len == end && !chunk_grow(chunk, src))
             return source_fail_memory(src, err);
+        want = chunk->buffer_len - end;
         if (!disk_read(src->fd, chunk->buffer + end, want, (uint64_t)at + (end - base), &got))
             return source_fail_read(src, err);
         end += got;
@@ -173,7 +175,7 @@ struct input {
     bool gave_header;
     uint64_t seq;
     uint64_t total;
-    _Atomic uint64_t done;
+    _Atomic uint64_t done, finished;
     atomic_bool stopped;
     atomic_size_t wanted;   /* the first file that is still to be read */
     _Atomic int64_t resume; /* of input_resume; -1: not called */
@@ -202,6 +204,11 @@ const char *input_name(const struct input *in, size_t file)
 void input_stop(struct input *in)
 {
     in->stopped = true;
+}
+
+void input_finished(struct input *in, uint64_t n)
+{
+    in->finished = n;
 }
 
 void input_skip(struct input *in, size_t file)
@@ -302,8 +309,10 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
                                .prompt = in->spec.prompt,
                                .secret = in->spec.secret,
                                .chunk_len = in->spec.chunk_len,
+                               .longest = in->spec.longest,
                                .stopped = &in->stopped,
-                               .done = &in->done};
+                               .done = &in->done,
+                               .finished = &in->finished};
     struct file *f = calloc(1, sizeof *f);
     if (!f) {
         source_fail_memory(&src, err);
@@ -405,15 +414,17 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
     f->begun = true;
     if (in->spec.header == 0)
         return INPUT_END;
+    chunk->seq = in->seq;
     if (!read_file_header(in, f, chunk, err)) {
         f->failed = true;
         return give_failure(in, f->index, chunk);
     }
-    if (chunk->len == 0) {
+    f->failed = chunk->too_long > 0;
+    if (chunk->len == 0 && !f->failed) {
         chunk->header = 0;
         return INPUT_END;
     }
-    chunk->seq = in->seq++;
+    in->seq++;
     chunk->file = f->index;
     chunk->first_header = !in->gave_header;
     in->gave_header = true;
@@ -425,10 +436,11 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
                                      struct err *err)
 {
     struct stream *s = &f->stream;
+    chunk->seq = in->seq;
     if (!stream_chunk(s, &f->source, chunk, err))
         return give_failure(in, f->index, chunk);
-    if (chunk->len) {
-        chunk->seq = in->seq++;
+    if (chunk->len > 0 || chunk->too_long > 0) {
+        in->seq++;
         chunk->file = f->index;
         return INPUT_CHUNK_READ;
     }
@@ -498,6 +510,7 @@ enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err
     chunk->secret = in->spec.secret;
     chunk->header = 0;
     chunk->first_header = false;
+    chunk->too_long = 0;
     chunk->offset = -1;
     pthread_mutex_lock(&in->lock);
     enum input_got got = next_locked(in, chunk, &claim, err);
@@ -600,6 +613,8 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
     in->spec = *spec;
     if (!in->spec.chunk_len)
         in->spec.chunk_len = INPUT_CHUNK;
+    if (!in->spec.longest)
+        in->spec.longest = SIZE_MAX;
     in->total = spec->given != NULL ? 0 : total_len(spec);
     return in;
 }

@@ -8,7 +8,8 @@
  *
  * Chunk i of a file holds the records that begin in its bytes [i * L, (i+1) * L), where L is
  * chunk_len. This is the same for files, pipes and gzip data, except with `prompt`. A record longer
- * than L makes its chunk longer; the chunks after it are empty or left out. All threads read a
+ * than L makes its chunk longer; the chunks after it are empty or left out. A record of several
+ * megabytes waits until input_finished has named all chunks before it. All threads read a
  * regular file at once, up to the chunk in which the file ended when it was opened. One thread at a
  * time reads a stream.
  *
@@ -45,6 +46,7 @@ struct input_spec {
     bool questions;   /* pipes and the like bring one key at a time, which may be any bytes: only
                          regular files are tested for `gzip` */
     size_t chunk_len; /* 0: INPUT_CHUNK */
+    size_t longest;   /* bytes of a record; a longer one ends its chunk (too_long); 0: any length */
     uint64_t header;  /* records of a file's header */
     bool secret;      /* bytes read are overwritten after use */
     bool prints;      /* refuse the file that standard output goes to */
@@ -74,6 +76,9 @@ void input_close(struct input *in);
 
 /* Ends the input, also for threads that wait in input_next. May be called from any thread. */
 void input_stop(struct input *in);
+
+/* The records of the first n chunks are no longer needed. From any thread. */
+void input_finished(struct input *in, uint64_t n);
 
 /* Leaves out what has not been read of file i, and the files before it. A thread that waits for
  * more bytes of a pipe still waits. From any thread. */

@@ -112,6 +112,7 @@ static bool finish_next(struct run *run)
     run->next_finish++;
     run->finishing = false;
     release(run, slot);
+    input_finished(run->pump->input, run->next_finish);
     return true;
 }
 

@@ -5,9 +5,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "port/port.h"
+#include "base/bytes.h"
 #include "base/sig.h"
 
 /* A signal may be taken by a thread other than the one that waits for input. The waiting thread
@@ -65,8 +67,12 @@ size_t source_read(const struct source *src, void *to, size_t capacity, bool wai
 
 enum { ALIGN = 4096 };
 
-/* A larger buffer was made for a very long record, and is freed after it. */
-enum { KEPT = 4 << 20 };
+/* A larger buffer was made for a very long record: it is freed after it, and there is one at a
+ * time. Those of usual chunks, even if doubled once, are smaller. */
+enum { KEPT = 2 << 20 };
+
+/* The turn of a chunk is polled: reading so much takes about as long. */
+enum { TURN_POLL_NS = 500 * 1000 };
 
 static void wipe(struct chunk *chunk)
 {
@@ -115,10 +121,31 @@ bool chunk_fit(struct chunk *chunk, size_t len)
     return resize(chunk, len, 0);
 }
 
-bool chunk_grow(struct chunk *chunk)
+bool chunk_grow(struct chunk *chunk, const struct source *src)
 {
     size_t len = chunk->buffer_len;
-    return len <= SIZE_MAX / 2 && resize(chunk, 2 * len, len);
+    size_t enough = src->chunk_len + CHUNK_OVERLAP + ALIGN; /* besides the longest record */
+    size_t longer = len <= SIZE_MAX / 2 ? 2 * len : SIZE_MAX;
+    if (src->longest < SIZE_MAX - enough && longer > src->longest + enough)
+        longer = src->longest + enough;
+    while (longer > KEPT && *src->finished < chunk->seq && !*src->stopped)
+        nanosleep(&(struct timespec){.tv_nsec = TURN_POLL_NS}, NULL);
+    return longer > len && resize(chunk, longer, len);
+}
+
+size_t chunk_last_start(const struct chunk *chunk, const struct source *src, size_t begin,
+                        size_t end)
+{
+    const char *t = bytes_last(chunk->buffer + begin, src->terminator, end - begin);
+    return t != NULL ? (size_t)(t - chunk->buffer) + 1 : begin;
+}
+
+bool chunk_too_long(struct chunk *chunk, const struct source *src, size_t start, size_t end)
+{
+    if (end - start <= src->longest)
+        return false;
+    chunk->too_long = end - start;
+    return true;
 }
 
 void chunk_set(struct chunk *chunk, size_t begin, size_t end)

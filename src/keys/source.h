@@ -26,9 +26,11 @@ struct source {
     bool secret;      /* bytes read are overwritten after use */
     size_t chunk_len; /* bytes in which the records of a chunk begin */
     uint64_t most;    /* more bytes than these are an error; 0: no limit */
+    size_t longest;   /* of its records, bytes without the terminator; for chunks */
     /* Of the whole input. */
     const atomic_bool *stopped;
-    _Atomic uint64_t *done; /* bytes taken from the files */
+    _Atomic uint64_t *done;           /* bytes taken from the files */
+    const _Atomic uint64_t *finished; /* chunks whose records are no longer needed; for chunks */
 };
 
 /* What follows the bytes that have been read. */
@@ -62,6 +64,8 @@ struct chunk {
     bool more_ready;   /* false: no more bytes are known to be ready */
     uint64_t header;   /* number of the file's header records, and there are no others; 0: none */
     bool first_header; /* the first header of the input */
+    size_t too_long;   /* bytes read of the record after these, which is longer than allowed: the
+                          rest of its file is left out; 0: there is none */
     /* Owned. Zero-initialise the struct. */
     char *buffer;
     size_t buffer_len;
@@ -83,8 +87,18 @@ enum { CHUNK_OVERLAP = 1024 };
  * False: out of memory. */
 bool chunk_fit(struct chunk *chunk, size_t len);
 
-/* Doubles the buffer and keeps its contents. False: out of memory. */
-bool chunk_grow(struct chunk *chunk);
+/* Enlarges the buffer for a long record, and keeps its contents. Beyond a certain length it waits
+ * until all chunks before this one are finished, so that only one such record at a time is in
+ * memory; or until the input is stopped. False: out of memory. */
+bool chunk_grow(struct chunk *chunk, const struct source *src);
+
+/* Where the last record begins, if it and those before it begin in bytes [begin, end). */
+size_t chunk_last_start(const struct chunk *chunk, const struct source *src, size_t begin,
+                        size_t end);
+
+/* If [start, end) of the buffer is a record without its terminator, or the beginning of one: is it
+ * longer than allowed? Then notes that. */
+bool chunk_too_long(struct chunk *chunk, const struct source *src, size_t start, size_t end);
 
 /* The records are bytes [begin, end) of the buffer. */
 void chunk_set(struct chunk *chunk, size_t begin, size_t end);

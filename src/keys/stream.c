@@ -12,9 +12,6 @@
 
 enum { PIPE_LEN = 1 << 20 }; /* Linux's default limit for unprivileged users */
 
-/* Once its bytes are used, a larger `ahead` is freed: it was made for a very long record. */
-enum { KEPT = 4 << 20 };
-
 static size_t read_more(struct stream *s, const struct source *src, char *to, size_t capacity,
                         bool wait)
 {
@@ -43,8 +40,6 @@ static size_t take_ahead(struct stream *s, const struct source *src, char *to, s
     n = n < capacity ? n : capacity;
     memcpy(to, s->ahead + s->ahead_at, n);
     s->ahead_at += n;
-    if (s->ahead_at == s->ahead_len && s->ahead_capacity > KEPT)
-        free_ahead(s);
     return n;
 }
 
@@ -95,7 +90,7 @@ static void wipe_taken(struct stream *s)
     port_wipe(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
 }
 
-/* Is a whole record there without waiting? */
+/* Is a whole record there without waiting? A very long one counts as none. */
 static bool record_ready(struct stream *s, const struct source *src)
 {
     size_t looked = 0;
@@ -107,7 +102,7 @@ static bool record_ready(struct stream *s, const struct source *src)
                 return true;
         }
         looked = n;
-        if (s->end != SOURCE_GOES_ON || !fit_ahead(s, CHUNK_OVERLAP))
+        if (s->end != SOURCE_GOES_ON || n >= src->chunk_len || !fit_ahead(s, CHUNK_OVERLAP))
             return false;
         size_t got =
             read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len, false);
@@ -117,27 +112,42 @@ static bool record_ready(struct stream *s, const struct source *src)
     }
 }
 
-/* Given the bytes of the first chunk, and what was read after them: if they show that the input is
- * not a list of keys, breaks the stream and returns true. */
-static bool is_no_list(struct stream *s, const struct source *src, const char *p, size_t n)
+/* Reads the first bytes ahead, which waits for them unless the source is `prompt`. If they show
+ * that the input is not a list of keys, breaks the stream. False: out of memory. */
+static bool check_head(struct stream *s, const struct source *src)
 {
-    bool check = s->check && n > 0;
-    s->check = s->check && n == 0;
-    if (!check || content_check(src->name, p, n, src->terminator, s->gzip.found, &s->why))
-        return false;
-    s->end = SOURCE_BROKEN;
-    s->ahead_at = s->ahead_len = 0;
+    size_t got = 1;
+    while (got > 0 && s->ahead_len - s->ahead_at < CONTENT_HEAD) {
+        if (!fit_ahead(s, CONTENT_HEAD))
+            return false;
+        bool wait = !src->prompt || s->ahead_len == 0;
+        got = read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len, wait);
+        s->ahead_len += got;
+    }
+    s->check = false;
+    const char *head = s->ahead + s->ahead_at;
+    size_t n = s->ahead_len - s->ahead_at;
+    if (n > 0 && !content_check(src->name, head, n, src->terminator, s->gzip.found, &s->why)) {
+        s->end = SOURCE_BROKEN;
+        s->ahead_at = s->ahead_len = 0;
+    }
     return true;
 }
 
-/* The chunk is the first `end` of `len` bytes; `more`: others may follow. */
-static void give_chunk(struct stream *s, const struct source *src, struct chunk *chunk, size_t len,
-                       size_t end, bool more)
+/* The chunk is the first `end` bytes of its buffer; `more`: others may follow. */
+static void give_chunk(struct stream *s, const struct source *src, struct chunk *chunk, size_t end,
+                       bool more)
 {
-    bool is_list = !is_no_list(s, src, chunk->buffer, len);
-    chunk->more_ready = is_list && more && (!src->prompt || record_ready(s, src));
-    chunk_set(chunk, 0, is_list ? end : 0);
+    chunk->more_ready = more && (!src->prompt || record_ready(s, src));
+    chunk_set(chunk, 0, end);
     wipe_taken(s);
+}
+
+/* A record is too long: what follows it is not read. False: there is no more. */
+static bool leave_rest(struct stream *s)
+{
+    s->end = SOURCE_STOPPED;
+    return false;
 }
 
 bool stream_header(struct stream *s, const struct source *src, uint64_t records,
@@ -145,29 +155,34 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
 {
     size_t len = 0, end = 0;
     bool more = true;
-    if (!chunk_fit(chunk, src->chunk_len + CHUNK_OVERLAP))
+    if ((s->check && !check_head(s, src)) || !chunk_fit(chunk, src->chunk_len + CHUNK_OVERLAP))
         return source_fail_memory(src, err);
-    while (chunk->header < records && more) {
-        if (len == chunk->buffer_len && !chunk_grow(chunk))
+    while (chunk->header < records && more && chunk->too_long == 0) {
+        if (len == chunk->buffer_len && !chunk_grow(chunk, src))
             return source_fail_memory(src, err);
         size_t n = take_ahead(s, src, chunk->buffer + len, chunk->buffer_len - len, true);
         chunk->filled = len + n;
         for (const char *t; chunk->header < records; chunk->header++) {
             size_t from = end > len ? end : len;
-            if ((t = memchr(chunk->buffer + from, src->terminator, len + n - from)) == NULL)
+            if ((t = memchr(chunk->buffer + from, src->terminator, len + n - from)) == NULL ||
+                chunk_too_long(chunk, src, end, (size_t)(t - chunk->buffer)))
                 break;
             end = (size_t)(t - chunk->buffer) + 1;
         }
         len += n;
         more = n > 0;
+        if (chunk->header < records && chunk->too_long == 0)
+            chunk_too_long(chunk, src, end, len);
     }
     if (!more && s->end == SOURCE_ENDED && end < len) { /* the last record lacks its terminator */
         chunk->header++;
         end = len;
     }
+    if (chunk->too_long > 0)
+        more = leave_rest(s);
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    give_chunk(s, src, chunk, len, end, more);
+    give_chunk(s, src, chunk, end, more);
     return true;
 }
 
@@ -176,15 +191,17 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
     char terminator = src->terminator;
     size_t range = src->chunk_len;
     size_t limit = range - (size_t)(s->pos % range); /* up to the end of the range */
-    if (!chunk_fit(chunk, range + CHUNK_OVERLAP))
+    if ((s->check && !check_head(s, src)) || !chunk_fit(chunk, range + CHUNK_OVERLAP))
         return source_fail_memory(src, err);
 
     size_t len = 0, whole = 0, end = 0; /* whole: bytes up to the last terminator */
     bool more = true;
-    while (!end) {
-        if (len == chunk->buffer_len && !chunk_grow(chunk))
+    while (!end && !chunk_too_long(chunk, src, whole, len)) {
+        if (len == chunk->buffer_len && !chunk_grow(chunk, src))
             return source_fail_memory(src, err);
-        size_t most = len < limit + CHUNK_OVERLAP ? limit + CHUNK_OVERLAP : chunk->buffer_len;
+        size_t left = chunk->buffer_len - len, most = len + (left < range ? left : range);
+        if (len < limit + CHUNK_OVERLAP)
+            most = limit + CHUNK_OVERLAP;
         bool wait = !src->prompt || !whole;
         size_t n = take_ahead(s, src, chunk->buffer + len, most - len, wait);
         if (!n) {
@@ -203,11 +220,20 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
             end = (size_t)(t - chunk->buffer) + 1;
         }
     }
+    if (end > 0) {
+        size_t start = chunk_last_start(chunk, src, 0, (end < limit ? end : limit) - 1);
+        bool terminated = chunk->buffer[end - 1] == terminator;
+        whole = chunk_too_long(chunk, src, start, end - terminated) ? start : end;
+    }
+    if (chunk->too_long > 0) {
+        end = whole;
+        more = leave_rest(s);
+    }
     if (s->end == SOURCE_GOES_ON || more) {
         if (!put_back(s, chunk->buffer + end, len - end))
             return source_fail_memory(src, err);
     }
-    give_chunk(s, src, chunk, len, end, more);
+    give_chunk(s, src, chunk, end, more);
     s->pos += chunk->len;
     return true;
 }

@@ -29,7 +29,7 @@ struct stream {
     struct err why;      /* with SOURCE_BROKEN */
     /* The rest is private. */
     struct gzip gzip;
-    bool check;   /* the first bytes, in case the input is not a list of keys */
+    bool check;   /* first of all, whether the input is a list of keys */
     bool secret;  /* bytes of `ahead` are overwritten after use */
     uint64_t pos; /* bytes returned in chunks, without the header; a record begins there */
     /* Bytes not yet in a chunk come from ahead[ahead_at..ahead_len) first. */

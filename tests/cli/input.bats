@@ -658,6 +658,88 @@ END
     [ "$output" = key ]
 }
 
+# too_long PLACE COMMAND...: exit 2, and the message names the record and the bytes read so far.
+too_long()
+{
+    local place=$1
+    shift
+    run -2 --separate-stderr "$@"
+    [[ $stderr =~ ^"seen: $place: is longer than half of --memory (16.0 MiB): "([0-9]+)" bytes so far"$ ]] &&
+        [ "${BASH_REMATCH[1]}" -gt 16777216 ] && [ "${BASH_REMATCH[1]}" -lt 18000000 ]
+}
+
+@test "a record longer than half of --memory ends every command, with its place" {
+    seq 3 >list
+    quiet seen create --counted -p 0 counted list
+    quiet seen create f list
+    { cat list; head -c 20000000 /dev/zero | tr '\0' a; echo; seq 100000; } >long
+    gzip -1 -c long >long.gz
+    for way in 'create --force g' 'add f' 'add counted' 'remove counted' 'query f' 'dedup f' dedup 'dedup --create -p 0.01 h' \
+        'create --force --counted g' 'query -j1 -c f'; do
+        # shellcheck disable=SC2086
+        {
+            [ "$way" = dedup ] || too_long long:4 seen $way --memory 32M long
+            [ "$way" = dedup ] || too_long long.gz:4 seen $way --memory 32M long.gz
+            too_long '(standard input):4' seen $way --memory 32M <long
+            too_long '(standard input):4' seen $way --memory 32M < <(cat long.gz)
+            too_long '(standard input):4' seen $way --memory 32M < <(cat long)
+        }
+    done
+    [ ! -e g ]
+    [ "$(seen query --show-counts counted list)" = "$(printf '1\t1\n1\t2\n1\t3')" ]
+    # What comes before it is answered; none is skipped. A header ends there too.
+    run -2 --separate-stderr seen query --skip-bad --memory 32M f long
+    [ "$output" = "$(cat list)" ]
+    too_long long:4 seen query --memory 32M --header 4 f long
+    too_long long.gz:4 seen query --memory 32M --header 9 f long.gz
+    # Half is not too long, whether its newline comes or not.
+    { head -c 16777216 /dev/zero | tr '\0' a; printf '\nb'; } >half
+    quiet seen create --force --memory 32M g half
+    quiet seen create --force --memory 32M g < <(head -c 16777216 half)
+    { printf a; cat half; } | too_long '(standard input):1' seen create --force --memory 32M g
+    # Without --memory, 128 MiB.
+    run -2 --separate-stderr seen query f < <(head -c 200000000 /dev/zero | tr '\0' a)
+    [[ $stderr == 'seen: (standard input):1: is longer than half of --memory (128 MiB): 13'*' bytes so far' ]]
+}
+
+@test "a record of a gigabyte in a megabyte of gzip takes no more memory than --memory" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes memory of its own'
+    python3 - "$SEEN" <<'PYTHON'
+import resource, subprocess, sys, zlib
+
+pack = zlib.compressobj(1, zlib.DEFLATED, 31)
+with open("bomb.gz", "wb") as bomb:
+    for i in range(64):
+        bomb.write(pack.compress(b"a" * (1 << 24)))
+    bomb.write(pack.flush())
+for data in [["bomb.gz"], []]:
+    got = subprocess.run([sys.argv[1], "create", "--memory", "32M", "f"] + data, stdin=open("bomb.gz"),
+                         capture_output=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+    print(got.stderr, peak)
+    if got.returncode != 2 or b":1: is longer than half of --memory (16.0 MiB)" not in got.stderr or peak > 48 << 20:
+        sys.exit(1)
+PYTHON
+}
+
+@test "an endless record that is no text ends at once, and says which option is missing" {
+    quiet seen create f -k 1
+    says='end in NUL, not in newlines: -0 separates them'
+    for way in 'create g' 'add f' 'dedup f' 'query -v f' 'create --header 1 g'; do
+        # shellcheck disable=SC2086
+        {
+            refuses "seen: records in '/dev/zero' $says" seen $way /dev/zero
+            refuses "seen: records in '(standard input)' $says" seen $way </dev/zero
+            refuses "seen: records in '(standard input)' $says" seen $way < <(cat /dev/zero)
+        }
+    done
+    # Where input is not looked at before.
+    run -2 --separate-stderr seen query --no-gzip --memory 2M f /dev/zero
+    [[ $stderr == *' bytes so far; -0 separates records that end in NUL' ]]
+    run -2 --separate-stderr seen query -0 --memory 2M f < <(yes)
+    [[ $stderr == *' bytes so far; without -0, newlines separate records' ]]
+}
+
 @test "key files that are filters: the command that unites them is named" {
     seq 100 | seen create a
     seq 101 200 | seen create -p 1e-9 b

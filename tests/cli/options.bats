@@ -46,6 +46,9 @@ keys --no-gzip = --no-gzip F lines
 keys --no-gzip ! --no-gzip F -k 1
 keys --threads = -j1 F -k 1
 keys --threads hint
+keys --memory = --memory 64M F lines
+keys --memory ! --memory 1000K F lines
+keys --memory hint
 keys --progress + --progress F -k 1
 keys --progress hint
 
@@ -121,8 +124,6 @@ create --min-ratio = --force --min-ratio 1 f lines
 create --min-ratio = --force --min-ratio 1 new lines
 create --min-ratio ! --min-ratio 1 new lines
 create --min-ratio ! --force --min-ratio 1 --empty -n 9 f
-create --memory = --memory 64M new lines
-create --memory hint
 create --tmpdir = --tmpdir . new lines
 create --tmpdir hint
 create --new-secret elsewhere
@@ -152,8 +153,6 @@ add --verbose + --verbose f lines
 add --verbose always
 add --batch-id = --batch-id 1 counted lines
 add --batch-id ! --batch-id 1 f lines
-add --memory = --memory 64M counted lines
-add --memory hint
 add --tmpdir = --tmpdir . counted lines
 add --tmpdir hint
 add --create = --create f lines
@@ -195,8 +194,6 @@ remove --verbose + --verbose counted lines
 remove --verbose always
 remove --batch-id = --batch-id 1 counted lines
 remove --batch-id always
-remove --memory = --memory 64M counted lines
-remove --memory hint
 remove --tmpdir = --tmpdir . counted lines
 remove --tmpdir hint
 

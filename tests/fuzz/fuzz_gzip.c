@@ -138,6 +138,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         refused = got.broken && got.len == 0 && is_refusal(err.text);
         if (status == INPUT_CHUNK_READ)
             append(&got, chunk.data, chunk.len);
+        input_finished(in, seq + 1);
     }
     chunk_free(&chunk);
     input_close(in);

@@ -103,11 +103,11 @@ static struct text random_records(size_t len, char terminator)
 struct seen {
     struct input *in;
     pthread_mutex_t lock;
-    size_t n, room;
+    size_t n, room, finished;
     struct piece {
         enum input_got got;
         bool given;
-        size_t file;
+        size_t file, too_long;
         uint64_t header;
         bool first_header;
         struct text text;
@@ -135,12 +135,16 @@ static void *collect(void *arg)
         p->got = got;
         p->file = chunk.file;
         p->header = chunk.header;
+        p->too_long = chunk.too_long;
         p->first_header = chunk.first_header;
         append(&p->text, chunk.data, got == INPUT_CHUNK_READ ? chunk.len : 0);
         if (got == INPUT_FAILED)
             snprintf(p->why, sizeof p->why, "%.299s", err.text);
         if (s->n <= chunk.seq)
             s->n = chunk.seq + 1;
+        while (s->finished < s->n && s->piece[s->finished].given)
+            s->finished++;
+        input_finished(s->in, s->finished);
         pthread_mutex_unlock(&s->lock);
     }
     chunk_free(&chunk);
@@ -562,6 +566,60 @@ TEST(one_record_may_be_longer_than_many_chunks)
     free(gz.data);
 }
 
+/* The same by every way: a record of `longest` bytes is read, one of more ends its chunk, and what
+ * follows it in a stream is not read. */
+TEST(a_record_that_is_too_long_ends_its_chunk)
+{
+    enum { LONGEST = 10000, SIZE = 4096 };
+    for (unsigned round = 0; round < 48; round++) {
+        size_t len = LONGEST + round % 2, before = round / 2 % 4 * 1500;
+        const char *after = round / 8 % 3 == 0 ? "" : round / 8 % 3 == 1 ? "\n" : "\nmore\n";
+        uint64_t header = round < 24 ? 0 : before > 0 ? 3 : 1; /* the long record is its last */
+        char *x = malloc(len + before + 1);
+        memset(x, 'x', len + before);
+        x[before / 2] = before > 0 ? '\n' : 'x';
+        x[before > 0 ? before - 1 : 0] = before > 0 ? '\n' : 'x';
+        struct text t = {0}, gz = {0};
+        append(&t, x, before + len);
+        append(&t, after, strlen(after));
+        append_gzip(&gz, t.data, t.len);
+        char *plain = file_of("plain", t), *zipped = file_of("gz", gz);
+        struct input_spec spec = {.files = &plain,
+                                  .n_files = 1,
+                                  .terminator = '\n',
+                                  .gzip = true,
+                                  .chunk_len = SIZE,
+                                  .longest = LONGEST,
+                                  .header = header};
+        struct input_spec gz_spec = spec, prompt = spec;
+        gz_spec.files = &zipped;
+        prompt.prompt = true;
+        struct seen s[4] = {read_input(&spec, 1 + round % 3), read_input(&gz_spec, 2),
+                            read_pipe_as(t, spec, 2), read_pipe_as(t, prompt, 1)};
+        for (int i = 0; i < 4; i++) {
+            size_t n_long = 0, so_far = 0;
+            for (size_t p = 0; p < s[i].n; p++) {
+                n_long += s[i].piece[p].too_long > 0;
+                so_far += s[i].piece[p].too_long;
+                CHECK(s[i].piece[p].got == INPUT_CHUNK_READ);
+            }
+            struct text all = joined(&s[i]);
+            if (round % 2 == 0)
+                CHECK(n_long == 0 && same(all, t.data, t.len));
+            else
+                CHECK(n_long == 1 && so_far > LONGEST && all.len >= before &&
+                      memcmp(all.data, t.data, before) == 0);
+            if (round % 2 == 1 && i > 0)
+                CHECK(all.len == before);
+            free(all.data);
+            seen_free(&s[i]);
+        }
+        free(x);
+        free(t.data);
+        free(gz.data);
+    }
+}
+
 /* Chunks of the usual size; with a terminator at every place around a piece's end, a
  * file's end there too, records that reach far beyond it, and a start within a page. */
 TEST(large_files_give_the_same_chunks)
@@ -879,6 +937,7 @@ int main(int argc, char **argv)
     RUN(prompt_knows_whether_a_full_chunk_was_the_last);
     RUN(a_header_of_which_a_part_came_waits_for_its_end);
     RUN(one_record_may_be_longer_than_many_chunks);
+    RUN(a_record_that_is_too_long_ends_its_chunk);
     RUN(large_files_give_the_same_chunks);
     RUN(a_file_that_shrinks_is_a_failure);
     RUN(gzip_that_is_not_whole_is_an_error);

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "scratchdir.h"
 
@@ -401,6 +402,69 @@ TEST(who_waits_for_a_slot_commits)
     free(all);
 }
 
+/* Of records of several megabytes in gzip data, which take longer to use than to read, one at a
+ * time is in memory. */
+struct large {
+    atomic_int alive, most, n;
+};
+
+enum { LARGE = 3 << 20, N_LARGE = 8 };
+
+static void count_large(void *ctx, unsigned worker, const struct chunk *chunk, void *data)
+{
+    struct large *l = ctx;
+    (void)worker;
+    (void)data;
+    int alive = l->alive += chunk->len > LARGE;
+    if (alive > l->most)
+        l->most = alive;
+    l->n += chunk->len > LARGE;
+}
+
+static bool use_large(void *ctx, const struct chunk *chunk, void *data)
+{
+    struct large *l = ctx;
+    (void)data;
+    usleep(20000); /* others can read meanwhile */
+    l->alive -= chunk->len > LARGE;
+    return true;
+}
+
+static bool commit_any(void *ctx, const struct chunk *chunk, void *data)
+{
+    (void)ctx;
+    (void)chunk;
+    (void)data;
+    return true;
+}
+
+TEST(one_large_record_at_a_time)
+{
+    static char name[] = "large.gz";
+    char *files[] = {name}, *record = malloc(LARGE + 1);
+    struct err err;
+    struct large l = {0};
+    memset(record, 'x', LARGE);
+    record[LARGE] = '\n';
+    gzFile gz = gzopen(name, "wb1");
+    for (int i = 0; i < N_LARGE; i++)
+        CHECK(gzwrite(gz, record, LARGE + 1) == LARGE + 1);
+    CHECK(gzclose(gz) == Z_OK);
+    free(record);
+    struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n', .gzip = true};
+    struct input *in = input_open(&spec, &err);
+    CHECK(in != NULL);
+    struct pump pump = {.input = in,
+                        .threads = 4,
+                        .ctx = &l,
+                        .work = count_large,
+                        .commit = commit_any,
+                        .finish = use_large};
+    CHECK(pump_run(&pump, &err));
+    CHECK(l.n == N_LARGE && l.most == 1 && l.alive == 0);
+    input_close(in);
+}
+
 /* A writer that says something and then neither goes on nor away: whoever waits for more must not
  * keep a stopped pump from ending. The alarm is for a pump that hangs; it is far longer than any
  * run. */
@@ -479,6 +543,7 @@ int main(void)
     RUN(few_keys_need_no_threads);
     RUN(many_keys_get_all_threads);
     RUN(who_waits_for_a_slot_commits);
+    RUN(one_large_record_at_a_time);
     RUN(stop_does_not_wait_for_input);
     RUN(a_signal_ends_input_but_loses_nothing_begun);
     scratchdir_leave();

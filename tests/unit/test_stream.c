@@ -2,6 +2,7 @@
 /* A stream of secrets: of the records that were handed out nothing is left in front of the bytes
  * that are still ahead. (tests/cli/forgets.bats searches the rest of the memory.) */
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -49,6 +50,7 @@ TEST(records_that_were_taken_are_overwritten)
                          .prompt = true, /* reads ahead */
                          .secret = true,
                          .chunk_len = 2 * RECORD,
+                         .longest = SIZE_MAX,
                          .stopped = &stopped,
                          .done = &done};
     struct stream s;
