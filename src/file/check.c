@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/disk.h"
 #include "file/format.h"
 #include "file/session.h"
 
@@ -90,6 +91,28 @@ static void check_tables(struct check *c)
     }
 }
 
+/* Checks what follows the last layer. A filter that grows may have begun its next one there, and
+ * been killed: checksums of pages, and zeros. Another file was refused for its length. */
+static void check_rest(struct check *c)
+{
+    uint8_t buf[FORMAT_PAGE];
+    uint64_t from = c->file.header.file_len, size = (uint64_t)c->file.status.st_size;
+    uint64_t rest = size > from ? size - from : 0, pages = rest / FORMAT_PAGE;
+    uint64_t sums = (pages * FORMAT_SUM + FORMAT_PAGE - 1) / FORMAT_PAGE * FORMAT_PAGE;
+    if (rest % FORMAT_PAGE != 0)
+        sums = 0;
+    size_t got = 1;
+    for (uint64_t at = from + sums; at < size && got > 0; at += got) {
+        if (!disk_read(c->file.fd, buf, sizeof buf, at, &got))
+            got = 0;
+        for (size_t i = 0; i < got; i++)
+            if (buf[i] != 0) {
+                note(c, at + i, "bytes follow the last layer");
+                return;
+            }
+    }
+}
+
 /* Checks what single pages do not show. */
 static void check_layers(struct check *c)
 {
@@ -125,6 +148,8 @@ static void check_once(struct check *c)
     c->health = filter_health(&c->file);
     check_slots(c);
     check_tables(c);
+    if (c->health == FILTER_CLEAN)
+        check_rest(c);
     filter_check_pages(&c->file, c->threads, &c->unchecked, note_page, c);
     if (c->health == FILTER_CLEAN && c->n == 0)
         check_layers(c);

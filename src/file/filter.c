@@ -233,14 +233,16 @@ static bool map_file(struct filter *f, uint64_t len, struct err *err)
     return true;
 }
 
-/* Gets memory for one bit per page, for layers that have none yet. The kernel provides its pages on
- * first use, so this costs nothing in advance. */
+/* Gets memory for one bit per page, for layers that the filter does not have yet. It may have some
+ * already, for a layer of another size: that header was not written then. The kernel provides its
+ * pages on first use, so this costs nothing in advance. */
 static bool prepare_verifying(struct filter *f, const struct header *h, struct err *err)
 {
     for (unsigned i = 0; i < h->n_layers; i++) {
         uint64_t pages = layer_pages(&h->layers[i]);
-        if (f->verified[i] != NULL)
+        if (f->verified[i] != NULL && i < f->header.n_layers)
             continue;
+        free(f->verified[i]);
         f->verified[i] = calloc((size_t)(pages / 64 + 1), sizeof *f->verified[i]);
         if (f->verified[i] == NULL)
             return fail_errno(err, "cannot open '%s'", f->path);

@@ -110,6 +110,30 @@ END
     done
 }
 
+@test "bytes behind the last layer of a growing filter are named, unless a new layer may have been begun" {
+    seen create --grow --empty -n 1000 -p 0.01 f.seen
+    seen add f.seen <(seq 500)
+    local end
+    end=$(size f.seen)
+    for rest in 'echo more' 'cat f.seen' 'head -c 40960 /dev/urandom'; do
+        cp f.seen g.seen
+        $rest >>g.seen
+        run -2 --separate-stderr seen verify g.seen
+        [[ $stderr == "seen: 'g.seen' is damaged at offset "*": bytes follow the last layer"* ]]
+        [ "$(seen query -c g.seen <(seq 500))" = 500 ]
+    done
+    # Growth that was killed leaves zeros behind checksums.
+    cp f.seen g.seen
+    head -c 1000 /dev/urandom | dd of=g.seen bs=1 seek="$end" status=none
+    truncate -s $((end + 7 * 4096)) g.seen
+    run -0 seen verify g.seen
+    seen add g.seen <(seq 5000)
+    run -0 seen verify g.seen
+    seen create --fixed -n 1000 h.seen --empty
+    echo more >>h.seen
+    run -2 seen verify h.seen
+}
+
 @test "counters that disagree with the bits or each other are found" {
     make_filter
     cp f.seen whole.seen

@@ -802,6 +802,27 @@ TEST(a_repair_sets_the_bits_of_a_tenth_of_the_pages_and_no_more)
     CHECK(is_full("f", 0) && !is_full("f", 9) && is_full("f", 36) && sound("f"));
 }
 
+/* As if a sync had failed before the first header was written, and another writer had come. */
+TEST(memory_for_a_layer_that_was_not_written_does_not_stay)
+{
+    struct filter f;
+    struct err err;
+    CHECK(make("f", 0));
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err));
+    for (uint64_t pages = 1; pages <= 1000; pages += 999) {
+        struct header h = f.header;
+        h.layers[1] = h.layers[0];
+        h.layers[1].id = 2;
+        bloom_to(&(struct bloom){.pages = pages, .k = 6, .lines = 1}, &h.layers[1]);
+        h.n_layers = 2;
+        format_place_last(&h);
+        CHECK(truncate("f", (off_t)h.file_len) == 0);
+        MUST(filter_prepare(&f, &h, &err));
+        CHECK(f.unverified[0] == PAGES && f.unverified[1] == pages);
+    }
+    filter_close(&f);
+}
+
 /* Keys of many pages in one turn: these cannot be checked before the writer leaves. */
 TEST(after_a_long_turn_touched_pages_are_not_checked)
 {
@@ -1292,6 +1313,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_repair_sets_the_bits_of_a_tenth_of_the_pages_and_no_more);
     RUN_CLEAN(marks_are_not_believed_that_something_was_written_over);
     RUN_CLEAN(a_marked_page_that_is_damaged_after_a_kill_makes_the_file_dirty);
+    RUN_CLEAN(memory_for_a_layer_that_was_not_written_does_not_stay);
     RUN_CLEAN(after_a_long_turn_touched_pages_are_not_checked);
     RUN_CLEAN(a_writer_finds_damage_of_a_page_that_it_has_touched);
     RUN_CLEAN(a_writer_looks_at_a_page_again_before_it_changes_it);
