@@ -226,14 +226,36 @@ static void renew_layer(const struct filter *f, unsigned layer)
                 filter_renew_sum(f, layer, i * 8 + bit);
 }
 
-/* Renews the checksums of the touched pages, and only then clears the marks: readers look at them
- * when a checksum does not match (filter.c). */
-static void renew_touched(const struct filter *f)
+static bool is_zero(const struct filter *f, uint64_t from, uint64_t to)
 {
-    for (unsigned i = 0; i < f->header.n_layers; i++)
+    while (from < to && f->map[from] == 0)
+        from++;
+    return from == to;
+}
+
+static bool has_marks(const struct filter *f)
+{
+    for (unsigned i = 0; i < f->header.n_layers; i++) {
+        const struct layer *l = &f->header.layers[i];
+        if (l->touched_off != 0 && !is_zero(f, l->touched_off, l->touched_off + touched_bytes(l)))
+            return true;
+    }
+    return false;
+}
+
+/* Clears the marks, after the checksums of the touched pages were renewed, if `stale`, and all is
+ * on disk: readers look at them when a checksum does not match (filter.c), and after a crash of the
+ * machine the next writer does. */
+static bool seal(struct session *s, bool stale, struct err *err)
+{
+    const struct filter *f = s->filter;
+    for (unsigned i = 0; i < f->header.n_layers && stale; i++)
         renew_layer(f, i);
     page_barrier();
+    if (!sync_has_failed(f) && has_marks(f) && !sync_file(s, err))
+        return false;
     clear_marks(f);
+    return true;
 }
 
 /* Ends the session, once the checksums of all touched pages are renewed: marks the file clean, or
@@ -249,13 +271,6 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
     if (state == STATE_CLEAN)
         memset(page_of(f), 0, PAGE_USED);
     return sync_header(s, err) && publish(s, next, sync, err);
-}
-
-static bool is_zero(const struct filter *f, uint64_t from, uint64_t to)
-{
-    while (from < to && f->map[from] == 0)
-        from++;
-    return from == to;
 }
 
 /* Are the bytes zero that follow the session page's fields, and the marks of each layer? What was
@@ -284,10 +299,8 @@ static bool recover(struct session *s, struct err *err)
     s->counters = f->header.counters;
     s->found_dead = true;
     filter_expect(f, true);
-    if (hold && (!is_complete(f) || is_stale(f) || is_in_turn(f)))
-        renew_touched(f);
-    else
-        clear_marks(f);
+    if (!seal(s, hold && (!is_complete(f) || is_stale(f) || is_in_turn(f)), err))
+        return false;
     bool whole = filter_check_pages(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
     if (whole)
         recount(s);
@@ -405,10 +418,8 @@ static bool not_synced(const struct session *s, struct err *err)
 static bool end_session(struct session *s, bool sync, struct err *err)
 {
     struct err why;
-    if (is_stale(s->filter) || is_in_turn(s->filter))
-        renew_touched(s->filter);
-    else
-        clear_marks(s->filter);
+    if (!seal(s, is_stale(s->filter) || is_in_turn(s->filter), err))
+        return false;
     if (!sync_has_failed(s->filter))
         return close_file(s, STATE_CLEAN, sync, err);
     close_file(s, STATE_DIRTY, true, &why);
@@ -573,6 +584,10 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
     bool ok = (changes_many(s) && is_short && all_touched(l, t.touched)) ||
               layer_each_page(l, s->filter->data[layer], keys, n, touch, &t);
     s->n_touched += t.first;
+    /* In a small layer each page counts for much (repair.h), so marks are on disk before what they
+     * mark can be. */
+    if (ok && t.first > 0 && layer_pages(l) <= SESSION_FEW && !sync_file(s, err))
+        return false;
     /* A reader that sees a changed bit must also see the page marked (filter.c: is_touched). */
     atomic_thread_fence(memory_order_release);
     return ok;

@@ -32,9 +32,11 @@
  * - After a crash, a page that matches its checksum is as protected as ever. One that does not, and
  *   is marked as touched, was being written: its checksum is renewed. One that does not and is not
  *   marked is regarded as damaged. Readers refuse it, and the next writer marks the file dirty,
- *   which only a repair undoes (repair.h). A crash leaves such pages in two
- *   cases: a page reached the disk, and its mark, which was set since the last sync, did not; or
- *   marks were cleared at the end of a session, and the last checksums did not reach the disk.
+ *   which only a repair undoes (repair.h).
+ * - A crash leaves such a page only in a layer of more than SESSION_FEW pages, where it reached the
+ *   disk and its mark, which was set since the last sync, did not; or after a failed sync. In
+ *   smaller layers, where each page that a repair fills counts for much, marks are synced before
+ *   their pages are changed. They are cleared once data and checksums are on disk.
  * - A file that is marked clean on disk has all its data and checksums on disk. Otherwise readers
  *   would refuse pages whose checksums do not match, and with them keys synced earlier; a repair
  *   could not tell such pages from damage. So the last writer syncs the data before it writes the

@@ -42,11 +42,11 @@ end()
     need_strace
     seen create --empty -n 1000 f.seen
     # Each time the header that is there is written again first: after a failed sync it may only
-    # seem to be on disk.
-    [ "$(calls seen add f.seen -k a)" = BSASASBS ]
+    # seem to be on disk. Between the headers, marks are before they are needed and after.
+    [ "$(calls seen add f.seen -k a)" = BSASSSASBS ]
     # Without sync, one sync less: not the data's.
-    [ "$(calls seen add --no-sync f.seen -k b)" = BSASASB ]
-    [ "$(calls seen add f.seen -k c)" = BSASASBS ]
+    [ "$(calls seen add --no-sync f.seen -k b)" = BSASSSASB ]
+    [ "$(calls seen add f.seen -k c)" = BSASSSASBS ]
 }
 
 @test "a mark that was not synced is, before the other header is written" {
@@ -56,7 +56,7 @@ end()
     run -137 failing fdatasync:2:kill seen add f.seen -k a
     [ "$(state f.seen)" = writing ]
     # First the session of the dead writer is ended, then another begun.
-    [ "$(calls seen add f.seen -k b)" = ASBSASASBS ]
+    [ "$(calls seen add f.seen -k b)" = ASBSASSSASBS ]
 }
 
 @test "the first writer of a file syncs its name" {
@@ -115,8 +115,8 @@ end()
         [ "$(seen query -c g.seen <(seq 2500))" = 2500 ]
         seen verify g.seen
     done
-    # Header, mark, the new layer, its two headers, data, mark.
-    [ "$nth" = 8 ]
+    # Header, mark, marked pages, the new layer, its two headers, marked pages, checksums, data, mark.
+    [ "$nth" = 11 ]
 }
 
 @test "after a sync that failed in growth, the same process makes nothing clean" {

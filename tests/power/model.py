@@ -20,7 +20,8 @@ disk or not, each part for itself, and a header slot may be torn. In every state
     dirty    nobody marks the file dirty unless a sync failed, the power was cut, it is damaged or a copy;
     damage   no process finds a page damaged, unless it is or the power was cut; nobody says that a key is
              absent that is not, or ends well after that; damage of a page whose checksum is up to date is
-             seen by all who come, and accepted by nobody but the repair of a dirty file;
+             seen by all who come, and accepted by nobody; the repair sets all bits of such a page, and of no other
+             unless a sync failed or the file is a copy;
     stuck    the file is clean on disk when all who came have ended well, unless a sync failed or the
              power was cut before, or somebody was killed after whom nobody ended well; after a
              repair it is so in any case.
@@ -29,7 +30,7 @@ The file is of one page of data. Its parts are those that the program writes one
 
     A, B     the header slots: Header, or TORN
     session  the session page: None if it is zero, else Page: keys counted, the number of the turn (odd: a writer
-             is in it), whether checksums are stale and whether a sync has failed
+             is in it), whether checksums are stale, whether a sync has failed, and when the machine was started
     data     the set of keys in it
     sums     the set of keys for which the checksum was made
     touched  the bit of the page in the bitmap
@@ -56,9 +57,9 @@ PARTS = A, B, SESSION, DATA, SUMS, TOUCHED = range(6)
 TORN = "torn"
 CLEAN, WRITING, DIRTY = "clean", "writing", "dirty"
 Header = collections.namedtuple("Header", "epoch state n")
-Page = collections.namedtuple("Page", "n turn stale failed")
-ZERO = Page(0, 0, False, False)
-GARBAGE = Page(7, 7, True, True)
+Page = collections.namedtuple("Page", "n turn stale failed place")
+ZERO = Page(0, 0, False, False, 0)
+GARBAGE = Page(7, 7, True, True, 7)
 LIMIT = int(os.environ.get("MODEL_STATES", "500000"))
 
 
@@ -186,6 +187,14 @@ def clear_marks(p):
         yield "write", TOUCHED, False
 
 
+def clear_synced_marks(p):
+    """Once the checksums are on disk."""
+    page = yield from session_page(p)
+    if (yield "read", TOUCHED) and not page.failed and p.does("sync before marks are cleared"):
+        yield from sync(p)
+    yield from clear_marks(p)
+
+
 def recover_if_left(p):
     """Ends the session of writers that are all dead. Returns whether others are alive."""
     others = yield "others",
@@ -197,9 +206,12 @@ def recover_if_left(p):
     failed = page.failed and p.does("call a file dirty if a sync failed in a session of dead writers")
     p.n = len((yield "read", DATA))
     touched = yield "read", TOUCHED
-    if touched or not p.does("seal no other pages"):
+    stale = page.turn % 2 or page.stale
+    if page.place != (yield "here",) or not p.does("excuse pages that are not stale only after a crash"):
+        stale = True
+    if (touched and stale) or not p.does("seal no other pages"):
         yield from renew(p)
-    yield from clear_marks(p)
+    yield from clear_synced_marks(p)
     keys = yield "read", DATA
     sums = yield "read", SUMS
     dirty = failed or (keys != sums and p.does("call a file dirty whose pages differ"))
@@ -229,13 +241,13 @@ def start(p):
     if early:
         yield from clear_leavings(p)
     if not p.does("fill the session page after the mark is on disk"):
-        yield "note", {"n": p.n, "turn": 2}
+        yield "note", {"n": p.n, "turn": 2, "place": (yield "here",)}
     if p.does("write the mark"):
         yield from publish(p, WRITING, p.n, p.does("sync the mark"))
     if not early:
         yield from clear_leavings(p)
     if p.does("fill the session page"):
-        yield "note", {"n": p.n, "turn": 2}
+        yield "note", {"n": p.n, "turn": 2, "place": (yield "here",)}
 
 
 def enter(p):
@@ -308,6 +320,8 @@ def touch(p, many):
             yield from damaged(p)
         if p.does("mark pages as touched"):
             yield "write", TOUCHED, True
+            if p.does("sync marks before pages are changed"):
+                yield from sync(p)
 
 
 def change(p, key, many, older):
@@ -368,7 +382,7 @@ def end_session(p, synced):
     stale = page.turn % 2 or page.stale
     if (touched and stale) or not p.does("seal no pages but those that are stale"):
         yield from renew(p)
-    yield from clear_marks(p)
+    yield from clear_synced_marks(p)
     page = yield from session_page(p)
     if page.failed and p.does("call a file dirty if a sync has failed"):
         yield from close(p, DIRTY, True)
@@ -434,19 +448,21 @@ def repair(without):
             ok = yield from leave(p, True)
         except Failed:
             yield "leave",
-    if p.header.state == DIRTY:
-        yield from lock(p)
-        yield from reload_header(p)
-        if p.header.state == DIRTY:  # else another process has repaired it
-            keys = yield "read", DATA
-            if p.does("make a new file to repair a dirty one"):
-                yield "replace", Header(1, CLEAN, len(keys)), keys
-            else:
-                yield "write", SUMS, keys
-                yield from publish(p, CLEAN, len(keys))
-                yield from publish(p, CLEAN, len(keys))
-            yield "repaired",
-    elif ok and p.header.state == CLEAN:  # it was the last
+    was_last = ok and p.header.state == CLEAN
+    yield from lock(p)
+    yield from reload_header(p)
+    keys = yield "read", DATA
+    differs = keys != (yield "read", SUMS)
+    if p.header.state == DIRTY or (p.header.state == CLEAN and differs):
+        filled = differs and p.does("set all bits of pages that do not match")
+        if p.does("make a new file to repair one"):
+            yield "replace", Header(1, CLEAN, len(keys)), keys, filled
+        else:
+            yield "write", SUMS, keys
+            yield from publish(p, CLEAN, len(keys))
+            yield from publish(p, CLEAN, len(keys))
+        yield "repaired",
+    elif was_last:
         yield "repaired",
 
 
@@ -651,6 +667,8 @@ class Model:
             s = s._replace(died=s.died and not result)
         elif kind == "leave":
             s = s._replace(session=s.session - {i}, lock=None if s.lock == i else s.lock)
+        elif kind == "here":
+            result = s.cuts + 1
         elif kind == "await session":
             if parts[SESSION].now is None:
                 return None
@@ -695,8 +713,12 @@ class Model:
         elif kind == "replace":
             if s.session:
                 raise Wrong("held: the file of a living writer is replaced")
-            parts = list(map(settled, (op[1], op[1], None, op[2], op[2], False)))
-            s = s._replace(file=s.file + 1, harmed=frozenset(), acked=s.acked & op[2])
+            if op[3] and "data" not in s.harmed and not s.happened & {"fail", "copy"}:
+                raise Wrong("repair: it sets bits of a page that is not damaged")
+            keys = op[2] | (s.acked if op[3] else frozenset())
+            header = op[1]._replace(n=len(keys))
+            parts = list(map(settled, (header, header, None, keys, keys, False)))
+            s = s._replace(file=s.file + 1, harmed=frozenset())
         elif kind == "repaired":
             s = s._replace(unclean=s.unclean and bool(s.session))
         elif kind == "copy":
@@ -768,7 +790,7 @@ class Model:
 
     def harm(self, s):
         """Damage of a page whose checksum is up to date; and of what means nothing in a clean file. That of a
-        marked page is only sure to be found if its writers change few pages at a time and are not killed."""
+        marked page is only sure to be found if its writers change few pages at a time and are not killed in a turn."""
         def harmed(what, **new):
             parts = list(s.parts)
             for part, value in new.items():
@@ -779,7 +801,7 @@ class Model:
         header = newest(a, b)
         page = page or ZERO
         is_marked = header.state != CLEAN and touched and (
-            not self.marked or page.turn % 2 or page.stale or s.kills > 0 or not s.session)
+            not self.marked or page.turn % 2 or page.stale or (s.kills > 0 and s.session))
         if data == sums and not is_marked and "data" not in s.harmed:
             yield "the data is damaged", harmed("data", _3=data - {"old"} | {"harm %d" % s.harms})
         at_work = any(p.state == RUNS for p in s.procs)
