@@ -7,6 +7,7 @@
 #include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
+#include "write/combine.h"
 #include "write/writer.h"
 
 const struct opt changing_opts[] = {
@@ -90,7 +91,7 @@ static bool read_batch_keys(struct changing *c, const struct keyopt *keyopt)
 
 static void report_change(const struct changing *c)
 {
-    const struct counts_seen *seen = &c->change.combine.seen;
+    const struct counts_seen *seen = &c->change.made.seen;
     uint64_t records = tally_keys(&c->feed.tally), n = c->change.n, changed;
     const char *what;
     if (c->change.op == COUNTS_ADD) {
@@ -109,8 +110,8 @@ static void report_change(const struct changing *c)
 static void warn_if_full(const struct changing *c)
 {
     char text[WRITER_WARNING];
-    double p = combine_fpr(&c->change.combine);
-    const struct header *h = &c->change.combine.header;
+    double p = combine_fpr(&c->change.made);
+    const struct header *h = &c->change.made.header;
     const struct layer *made = &h->layers[0];
     /* With whole hashes, no lower FPR is possible. */
     if (c->change.op != COUNTS_ADD || p <= writer_warn_fpr(h) || combine_bits(&made, 1) == 64)
@@ -122,7 +123,7 @@ static void warn_if_full(const struct changing *c)
 static void report_batch(const struct changing *c)
 {
     const struct change *change = &c->change;
-    uint64_t lacking = change->combine.seen.lacking;
+    uint64_t lacking = change->made.seen.lacking;
     feed_report(&c->feed);
     if (change->applied) {
         warn_if_full(c);

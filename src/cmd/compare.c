@@ -79,8 +79,9 @@ static int run(struct opt_parser *p)
     struct err err;
     if (!opt_parse(p, &c))
         return p->status;
-    bool ok = warn_inputs(m, assembly_open(m, p->operand, 2, "compared", &err)) &&
-              assembly_check_sound(m, &err) && compare_inputs(m, &c.result, &err);
+    bool ok =
+        warn_inputs(m, assembly_inputs(m, (const char *const *)p->operand, 2, "compared", &err)) &&
+        assembly_check_sound(m, &err) && compare_inputs(m, &c.result, &err);
     if (ok)
         print_comparison(&c, p->operand[0], p->operand[1]);
     else

@@ -34,7 +34,7 @@ struct create {
     uint64_t from_records;
     uint64_t min_keys;
     double min_ratio;
-    bool compact, counted, once, each, fixed, grow, dry_run, json, reproducible, new_secret;
+    bool compact, counted, once, each, fixed, grow, dry_run, json, new_secret;
     struct assembly assembly; /* its input is `from`, if given */
     struct builder build;
     struct feed feed;
@@ -110,7 +110,7 @@ static const struct opt file_opts[] = {
      FLAG(struct create, dry_run)},
     {0, "reproducible", NULL,
      "leave out times and the random file id; the same records and options give the same bytes",
-     FLAG(struct create, reproducible), .env = "SOURCE_DATE_EPOCH"},
+     FLAG(struct create, assembly.reproducible), .env = "SOURCE_DATE_EPOCH"},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct create, json)},
     {0},
 };
@@ -249,7 +249,7 @@ static double keys_held(const struct create *c)
 /* Are nearly all bits set, so that keys_held is a lower bound? */
 static bool holds_more(const struct create *c)
 {
-    return !c->build.counted && c->build.census.n_at_least;
+    return !c->build.counted && c->assembly.census.n_at_least;
 }
 
 /* The state of the file after a failure, for messages. */
@@ -283,9 +283,9 @@ static bool enough_keys(const struct create *c)
 static bool keys_fit(const struct create *c)
 {
     char held[NUM_TEXT], capacity[NUM_TEXT];
-    const struct header *h = &c->build.header;
+    const struct header *h = &c->assembly.header;
     const struct layer *layer = &h->layers[chain_newest(h)];
-    const struct census *census = &c->build.census;
+    const struct census *census = &c->assembly.census;
     double promised = layer->fpr_design;
     if (format_grows(h) && kind_is_foreign(layer->kind))
         return true;
@@ -317,11 +317,11 @@ static bool keys_fit(const struct create *c)
 static void print_created(const struct create *c)
 {
     struct report r = {0};
-    const struct header *h = &c->build.header;
+    const struct header *h = &c->assembly.header;
     struct layout_filter filter;
     char spec[LAYOUT_TEXT];
     struct err none;
-    report_made(&r, c->path, h, c->build.census.fpr, keys_held(c));
+    report_made(&r, c->path, h, c->assembly.census.fpr, keys_held(c));
     report_flag(&r, NULL, "n_at_least", EXACT, holds_more(c));
     report_uint(&r, NULL, "records", FORM_COUNT, EXACT,
                 c->from != NULL ? c->from_records : c->feed.tally.records);
@@ -404,20 +404,17 @@ static bool collect(struct create *c, const char *scratch_dir)
     struct err err;
     if (!c->design.empty && c->from == NULL)
         c->keyopt.rule.reading = reading_of(&c->keyopt.rule);
-    c->build = (struct builder){.design = &c->design,
+    c->build = (struct builder){.to = &c->assembly,
+                                .design = &c->design,
                                 .rule = &c->keyopt.rule,
-                                .file = &c->assembly.file,
-                                .name = c->path,
                                 .memory = c->keyopt.memory,
                                 .scratch_dir = scratch_dir,
-                                .threads = c->keyopt.threads,
-                                .reproducible = c->reproducible,
                                 .progress = c->keyopt.progress,
                                 .forecast = c->dry_run,
                                 .exact = c->min_keys > 0 || c->min_ratio > 0};
     if (!builder_begin(&c->build, &err))
         return say_failure(&err);
-    c->keyopt.threads = c->build.threads;
+    c->keyopt.threads = c->assembly.threads;
     return c->design.empty || (c->from != NULL ? take_keys(c) : read_key_files(c));
 }
 
@@ -433,7 +430,6 @@ static bool build_filter(struct create *c)
 static bool commit_file(struct create *c)
 {
     struct err err;
-    c->assembly.header = c->build.header;
     if (!assembly_commit(&c->assembly, &err))
         return say_failure(&err);
     warn_attached(&c->assembly.file, c->path);
@@ -501,7 +497,9 @@ static bool create(struct create *c)
     c->assembly.out = c->path;
     c->assembly.prints = c->json;
     c->assembly.threads = c->keyopt.threads;
-    if (!warn_inputs(&c->assembly, assembly_open_one(&c->assembly, c->from, &err))) {
+    bool opened = assembly_begin(&c->assembly, &err) &&
+                  (c->from == NULL || assembly_inputs(&c->assembly, &c->from, 1, "", &err));
+    if (!warn_inputs(&c->assembly, opened)) {
         if (c->assembly.file.path == NULL && keyopt_is_list(c->path))
             fail_more(&err, "; FILTER comes first, then the files of keys");
         else if (c->assembly.file.path == NULL && !c->assembly.replace && keyopt_is_filter(c->path))

@@ -104,8 +104,8 @@ static int run(struct opt_parser *p)
         return opt_misuse(&cmd_export, "option '--expire': that is too long");
     if (p->address)
         sig_catch();
-    bool ok =
-        warn_inputs(&e.assembly, assembly_open_one(&e.assembly, e.path, &err)) && export(&e, &err);
+    bool ok = warn_inputs(&e.assembly, assembly_inputs(&e.assembly, &e.path, 1, "", &err)) &&
+              export(&e, &err);
     assembly_close(&e.assembly);
     foreign_end(&e.output);
     if (!ok && sig_caught())

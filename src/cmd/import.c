@@ -31,7 +31,6 @@ struct import {
     struct layout_bits bits[LAYOUT_LAYERS];
     struct layout_filter filter;
     struct assembly assembly; /* without inputs */
-    struct census census;
 };
 
 #define FOR_FILES "is for files, since an address says what is there (URI?layout=SPEC)"
@@ -108,9 +107,13 @@ static bool write_filter(struct import *im, struct err *err)
         return false;
     struct assembly *m = &im->assembly;
     header_begin_foreign(&m->header, &im->filter, &im->keyopt.rule, m->reproducible);
-    return foreign_write(&m->header, &im->filter, im->bits, &m->file, m->out, m->threads,
-                         &im->census, err) &&
-           foreign_whole(&im->files, err) && assembly_commit(m, err);
+    for (unsigned i = 0; i < im->filter.n_layers; i++)
+        m->origin[i] = (struct origin){.how = FROM_FOREIGN, .bits = &im->bits[i]};
+    if (!assembly_write(m, err) || !assembly_measure(m, err))
+        return false;
+    bool counts = im->filter.layer[0].kind->layout->counts;
+    assembly_count(m, counts ? &im->filter.n_added : NULL);
+    return foreign_whole(&im->files, err) && assembly_commit(m, err);
 }
 
 static void print_imported(const struct import *im)
@@ -118,7 +121,8 @@ static void print_imported(const struct import *im)
     struct report r = {0};
     char spec[LAYOUT_TEXT];
     layout_show(&im->filter, spec, sizeof spec);
-    report_made(&r, im->assembly.out, &im->assembly.header, im->census.fpr, im->census.n);
+    report_made(&r, im->assembly.out, &im->assembly.header, im->assembly.census.fpr,
+                im->assembly.census.n);
     report_string(&r, NULL, "layout", RECORDED, spec);
     report_json(&r, stdout);
 }
@@ -127,7 +131,7 @@ static bool import(struct import *im)
 {
     struct err err;
     struct assembly *m = &im->assembly;
-    if (!assembly_open_one(m, NULL, &err))
+    if (!assembly_begin(m, &err))
         return say_failure(&err);
     im->dir = disk_dir_of(m->out);
     bool ok =

@@ -16,14 +16,13 @@
 #include "write/combine.h"
 #include "file/header.h"
 #include "file/layers.h"
-#include "write/assembly.h"
+#include "write/unite.h"
 
 struct merge {
     enum counts_op op; /* of other filters, COUNTS_ADD or COUNTS_INTERSECT */
     bool verbose;
     double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with --force, any */
     struct assembly assembly;
-    struct combine combine; /* of counted sets */
 };
 
 static const struct opt merge_opts[] = {
@@ -97,7 +96,12 @@ static bool any_counts(const struct assembly *m)
     return any;
 }
 
-static unsigned result_bits(const struct combine *made)
+static unsigned input_bits(const struct assembly *made, unsigned i)
+{
+    return layer_fingerprint(&made->in[i].header.layers[0]);
+}
+
+static unsigned result_bits(const struct assembly *made)
 {
     return layer_fingerprint(&made->header.layers[0]);
 }
@@ -108,7 +112,7 @@ static double highest_fpr(const struct merge *m)
     double sum = 0;
     for (unsigned i = 0; i < m->assembly.n_in; i++)
         sum += m->assembly.in[i].header.fpr_design;
-    return m->max_fpr > 0 ? m->max_fpr : MAKE_FPR_SLACK * sum;
+    return m->max_fpr > 0 ? m->max_fpr : UNITE_FPR_SLACK * sum;
 }
 
 /* May the result be made, with its current rate `fpr`? Reports if not. `least`: no lower rate is
@@ -126,17 +130,16 @@ static bool accept_fpr(const struct merge *m, double fpr, bool least)
         num_show_fpr(now, fpr), num_show_fpr(text, limit));
 }
 
-static void note_bits(const struct merge *m)
+static void note_bits(const struct assembly *made)
 {
-    const struct combine *made = &m->combine;
     unsigned widest = 0;
-    for (unsigned i = 1; i < made->n; i++)
-        if (layer_fingerprint(made->layer[i]) > layer_fingerprint(made->layer[widest]))
+    for (unsigned i = 1; i < made->n_in; i++)
+        if (input_bits(made, i) > input_bits(made, widest))
             widest = i;
-    unsigned most = layer_fingerprint(made->layer[widest]);
+    unsigned most = input_bits(made, widest);
     if (most > result_bits(made))
         say_note("'%s' has fingerprints of %u bits, but others have fewer, so '%s' has %u",
-                 m->assembly.in[widest].path, most, m->assembly.out, result_bits(made));
+                 made->in[widest].path, most, made->out, result_bits(made));
 }
 
 static bool takes_away(const struct merge *m)
@@ -150,7 +153,7 @@ static bool takes_away(const struct merge *m)
  * upper bound where others share keys, and with --subtract: keys whose count is higher stay. */
 static double lost(const struct merge *m)
 {
-    const struct combine *made = &m->combine;
+    const struct assembly *made = &m->assembly;
     double q = combine_taken(made), cells = ldexp(1, (int)result_bits(made));
     if (!takes_away(m) || result_bits(made) == 64)
         return 0;
@@ -159,7 +162,7 @@ static double lost(const struct merge *m)
 
 static bool lost_at_most(const struct merge *m)
 {
-    return m->op == COUNTS_SUBTRACT || m->combine.n > 2;
+    return m->op == COUNTS_SUBTRACT || m->assembly.n_in > 2;
 }
 
 /* Fewer lost keys are not reported. */
@@ -170,18 +173,18 @@ static void note_counted(const struct merge *m, const struct census *census)
     char fpr[NUM_TEXT], n[REPORT_TEXT];
     say_note("'%s': current false-positive rate %s, keys: %s, sum of counts: %s%llu",
              m->assembly.out, num_show_fpr(fpr, census->fpr), show_made_keys(n, census, false),
-             isnan(census->n) ? "at most " : "", (unsigned long long)m->combine.seen.total_made);
+             isnan(census->n) ? "at most " : "", (unsigned long long)m->assembly.seen.total_made);
 }
 
 static void report_counted(const struct merge *m)
 {
     char n[NUM_TEXT];
     struct census census, layer;
-    const struct combine *made = &m->combine;
+    const struct assembly *made = &m->assembly;
     double gone = lost(m);
-    made->layer[0]->kind->census(&made->header.layers[0], NULL, 1, &layer);
+    made->header.layers[0].kind->census(&made->header.layers[0], NULL, 1, &layer);
     layers_census_whole(&made->header, &layer, &census);
-    note_bits(m);
+    note_bits(made);
     if (gone >= FEWEST_LOST)
         say_warning("%s %s keys were taken from '%s' although no other filter has them, because "
                     "of equal fingerprints",
@@ -203,39 +206,21 @@ static void report_counted(const struct merge *m)
     report_json(&r, stdout);
 }
 
-static bool write_counted(struct merge *m, const struct layer **layer, const uint8_t **data,
-                          struct err *err)
-{
-    struct assembly *assembly = &m->assembly;
-    unsigned n = assembly->n_in;
-    for (unsigned i = 0; i < n; i++) {
-        layer[i] = &assembly->in[i].header.layers[0];
-        data[i] = assembly->in[i].data[0];
-    }
-    m->combine = (struct combine){.op = m->op,
-                                  .layer = layer,
-                                  .data = data,
-                                  .n = n,
-                                  .keys = &assembly->in[0].header,
-                                  .threads = assembly->threads,
-                                  .reproducible = assembly->reproducible};
-    combine_header(&m->combine);
-    for (unsigned i = 1; i < n; i++)
-        header_join_keys(&m->combine.header, &assembly->in[i].header);
-    for (unsigned i = 0; i < n; i++)
-        if (newfile_replaces(&assembly->file, assembly->in[i].fd))
-            combine_keep_batches(&m->combine, &assembly->in[i].header);
-    return combine_write(&m->combine, &assembly->file, assembly->out, err);
-}
-
-static bool commit_counted(struct merge *m)
+static bool make_counted(struct merge *m, const struct layer **layer, const uint8_t **data)
 {
     struct err err;
-    const struct combine *made = &m->combine;
-    if (!accept_fpr(m, combine_fpr(made), result_bits(made) == 64))
+    struct assembly *a = &m->assembly;
+    for (unsigned i = 0; i < a->n_in; i++) {
+        layer[i] = &a->in[i].header.layers[0];
+        data[i] = a->in[i].data[0];
+    }
+    const struct union_of parts = {.n = a->n_in, .layer = layer, .data = data};
+    combine_plan(a, m->op, &parts, 0);
+    if (!combine_write(a, &err))
+        return say_failure(&err);
+    if (!accept_fpr(m, combine_fpr(a), result_bits(a) == 64))
         return false;
-    m->assembly.header = made->header;
-    if (!assembly_commit(&m->assembly, &err))
+    if (!assembly_commit(a, &err))
         return say_failure(&err);
     report_counted(m);
     return true;
@@ -243,14 +228,10 @@ static bool commit_counted(struct merge *m)
 
 static bool merge_counted(struct merge *m)
 {
-    struct err err;
     const struct layer **layer = calloc(m->assembly.n_in, sizeof *layer);
     const uint8_t **data = calloc(m->assembly.n_in, sizeof *data);
-    bool ok = false;
-    if (layer == NULL || data == NULL)
-        say_error("out of memory");
-    else
-        ok = write_counted(m, layer, data, &err) ? commit_counted(m) : say_failure(&err);
+    bool ok =
+        layer != NULL && data != NULL ? make_counted(m, layer, data) : say_error("out of memory");
     free(layer);
     free(data);
     return ok;
@@ -290,7 +271,7 @@ static void report_merge(const struct merge *m)
 static bool merge_layers(struct merge *m)
 {
     struct err err;
-    if (!assembly_union(&m->assembly, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
+    if (!unite_inputs(&m->assembly, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
         return say_failure(&err);
     if (!accept_fpr(m, m->assembly.census.fpr, false))
         return false;
@@ -333,8 +314,9 @@ static bool merge(struct merge *m, char **paths, unsigned n)
     struct err err;
     struct assembly *made = &m->assembly;
     const char *out = made->out, *done = takes_away(m) ? "subtracted" : "merged";
-    bool ok = warn_inputs(made, assembly_open(made, paths, n, done, &err)) &&
-              assembly_check_sound(made, &err);
+    bool opened = assembly_begin(made, &err) &&
+                  assembly_inputs(made, (const char *const *)paths, n, done, &err);
+    bool ok = warn_inputs(made, opened) && assembly_check_sound(made, &err);
     if (!ok && n == 1 && !made->replace && keyopt_is_filter(out) && keyopt_is_filter(paths[0]))
         fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", out, out, paths[0]);
     if (!ok && made->in != NULL && made->n_in < n)

@@ -8,7 +8,7 @@
 #include "cmd/cmd.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
-#include "write/assembly.h"
+#include "write/shrink.h"
 
 struct shrink {
     double p;
@@ -60,11 +60,13 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
         m->out = *path;
     m->replace = in_place || s->force;
     m->prints = s->json;
-    if (!warn_inputs(m, assembly_open_one(m, *path, err)))
+    bool opened =
+        assembly_begin(m, err) && assembly_inputs(m, (const char *const *)path, 1, "", err);
+    if (!warn_inputs(m, opened))
         return false;
     if (in_place && !m->replaces_input)
         return fail(err, "'%s' was replaced meanwhile", m->out);
-    return assembly_shrink(m, s->p, err);
+    return shrink_input(m, s->p, err) && assembly_commit(m, err);
 }
 
 static int run(struct opt_parser *p)

@@ -27,7 +27,7 @@ bool warn_finds_few(uint64_t n, uint64_t found);
  * differs. */
 void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found);
 
-/* Warns of each input that assembly_open has opened. Returns `ok`, its result. */
+/* Warns of each input that assembly_inputs has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct assembly *m, bool ok);
 
 /* Warns if the file at `path`, now replaced without its keys, had writers. */

@@ -16,7 +16,7 @@
 #include "file/header.h"
 #include "file/session.h"
 #include "store/store.h"
-#include "write/builder.h"
+#include "write/assembly.h"
 #include "write/writer.h"
 
 struct file {
@@ -123,7 +123,7 @@ static bool make_smaller(const char *path, struct header *h, struct err *err)
     const struct design usual = {
         .kind = first->kind, .p = h->fpr_design, .grow = true, .more = true};
     return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
-           builder_empty_file(path, h, err);
+           assembly_empty(path, h, err);
 }
 
 static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
@@ -131,7 +131,7 @@ static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *
     struct filter *f = &file_of(s)->filter;
     struct header h = f->header;
     layout[0] = '\0';
-    if ((!builder_empty_file(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
+    if ((!assembly_empty(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
         !filter_open(f, s->name, FILTER_WRITE, err))
         return false;
     s->file = f;

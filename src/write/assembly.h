@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT
- * Makes a filter file: the frame of every command that does so. For files that are made from other
- * filters, also the plans by which layers follow from layers.
+ * How a new filter file comes to be. Who makes one fills in a header, and for each of its layers an
+ * origin: where its bits come from. The assembly opens the inputs, writes the layers, and gives the
+ * file its name.
  *
- *     struct assembly m = {.out = path, .replace = force, .threads = threads};
- *     bool ok = assembly_open(&m, paths, n, "merged", &err) && assembly_check_sound(&m, &err) &&
- *               assembly_union(&m, false, limit, &err) && assembly_commit(&m, &err);
- *     assembly_close(&m);                             // in any case
+ *     struct assembly a = {.out = path, .replace = force, .threads = threads};
+ *     bool ok = assembly_begin(&a, &err) && assembly_inputs(&a, paths, n, "merged", &err) &&
+ *               assembly_check_sound(&a, &err);
+ *     ... fill in a.header and a.origin ...
+ *     ok = ok && assembly_write(&a, &err) && assembly_commit(&a, &err);
+ *     assembly_close(&a);                             // in any case
  *
- * With one input, assembly_shrink replaces the calls between assembly_open_one and assembly_close.
- * Without inputs, the caller writes to m.file.fd before the commit.
+ * Header and origins come from builder.h (keys), unite.h, shrink.h and combine.h (filters), and
+ * from the commands that copy or convert layers.
  *
  * Inputs are only read. If the output replaces one of them, writers stay locked out of that one
  * until the commit, so that no key is lost.
@@ -17,85 +20,110 @@
 #define WRITE_ASSEMBLY_H
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
+#include "keys/keyset.h"
+#include "kind/foreign.h"
+#include "kind/table.h"
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/newfile.h"
 
-struct make_source;
+enum origin_how {
+    FROM_NOTHING, /* the layer has no keys */
+    FROM_KEYS,    /* built from a keyset */
+    FROM_TABLES,  /* the union or intersection of layers, or one of them folded */
+    FROM_COPY,    /* a layer that others may be changing */
+    FROM_MEMORY,  /* a layer that nobody changes */
+    FROM_LONGER,  /* a layer with longer fingerprints */
+    FROM_COUNTS,  /* layers of a kind that counts; the result has no other layer */
+    FROM_FOREIGN, /* bits of another program */
+};
 
-/* With which layers of a union a layer is united: those that it fits, folded if need be, those of
- * its size, or none. */
-enum make_meets { MEETS_FITTING, MEETS_EQUAL, MEETS_NONE };
-
-/* A layer of a union. */
-struct make_layer {
-    double fpr_design; /* the sum of its sources' */
-    unsigned n;        /* sources */
-    enum make_meets meets;
+/* Where a layer comes from. What it points to must live until it is written. */
+struct origin {
+    enum origin_how how;
+    const struct layer *layer; /* COPY, MEMORY, LONGER */
+    const uint8_t *data;
+    struct union_of parts;          /* TABLES, COUNTS */
+    enum counts_op op;              /* COUNTS */
+    struct keyset *keys;            /* KEYS */
+    uint64_t n;                     /* distinct ones */
+    bool presumed;                  /* n presumes that none is repeated; if one is, writing fails */
+    const struct layout_bits *bits; /* FOREIGN */
 };
 
 struct assembly {
-    const char *out; /* NULL: nothing is made; the inputs are only opened */
+    const char *out; /* NULL: nothing is made, the inputs are only opened */
     bool replace;    /* an existing filter file */
     bool prints;     /* the command prints to standard output, which must not be that file */
     bool reproducible;
     unsigned threads;
-    /* Set by assembly_open. */
+    /* Set by assembly_begin and assembly_inputs. */
+    struct newfile file; /* path: NULL if it is not open */
     struct filter *in;
     unsigned n_in;
-    struct newfile file; /* path: NULL if it is not open */
     bool replaces_input;
-    /* The result. */
+    /* What is to be made. */
     struct header header;
-    struct census census; /* by assembly_union and assembly_shrink */
-    /* Private. */
-    bool intersects;
-    struct census each[FORMAT_MAX_LAYERS]; /* of the result's layers */
-    struct make_source *source;
-    size_t n_sources;
-    struct make_layer layer[FORMAT_MAX_LAYERS];
+    struct origin origin[FORMAT_MAX_LAYERS];
+    bool
+        loses_keys; /* the result lacks keys of the inputs, so their writers cannot go on with it */
+    /* Set by assembly_write. */
+    struct census each[FORMAT_MAX_LAYERS]; /* KEYS and TABLES; of LONGER the FPR */
+    struct counts_seen seen;               /* COUNTS */
+    struct census census; /* of the whole file, by assembly_measure and those who plan */
 };
 
-/* Opens the output and n inputs. The inputs must prepare and hash keys alike; otherwise the message
- * says that they "cannot be `done`". */
-bool assembly_open(struct assembly *m, char *const *paths, unsigned n, const char *done,
-                   struct err *err);
+/* Takes the name of the output, and locks nothing. */
+bool assembly_begin(struct assembly *a, struct err *err);
 
-/* The same with one input, or with none if `path` is NULL. */
-bool assembly_open_one(struct assembly *m, const char *path, struct err *err);
+/* Locks writers out of the old file and opens the inputs; lets go of the old file unless it is one
+ * of them. The inputs must prepare and hash keys alike; otherwise the message says that they
+ * "cannot be `done`". */
+bool assembly_inputs(struct assembly *a, const char *const *paths, unsigned n, const char *done,
+                     struct err *err);
 
 /* Reads each input whole and fails on damage, which must not be copied into another file. */
-bool assembly_check_sound(const struct assembly *m, struct err *err);
+bool assembly_check_sound(const struct assembly *a, struct err *err);
 
-/* The result may exceed the sum of the inputs' design rates by this factor: the random spread of
- * bits, not more keys. */
-#define MAKE_FPR_SLACK 1.01
+/* Begins the header of a filter for the keys of all inputs. It has the batch IDs of the input that
+ * it replaces. */
+void assembly_like(struct assembly *a);
 
-/* Unites the layers of all inputs where they fit each other; the others become layers of their own.
- * If the rate of the result is above `limit`, those that are too full together stay layers of their
- * own, too. The result does not forget. It grows if an input does. `intersect`: each input is one
- * layer, all of one size; bits that all have are kept. */
-bool assembly_union(struct assembly *m, bool intersect, double limit, struct err *err);
+/* If the result replaces an input, writers of that file go on with it. They know it by its ID. Call
+ * it with the new header, for a result that has all keys of the input; no effect on a reproducible
+ * one. */
+void assembly_succeed(struct assembly *a);
 
-/* Makes the one input smaller, at a rate of at most p with its present keys; 0: its design rate.
- * Checks the input, and commits the file.
- *
- * Folds each Bloom layer into the fewest pages with which all layers together keep the rate, each
- * its share. A layer for which there is no such size stays as it is; so do layers of other kinds.
- * Of compact filters and counted sets, drops bits of fingerprints; p is divided among the layers.
+/* The one origin of layer i of the result, by FROM_COPY, FROM_MEMORY, FROM_LONGER or FROM_TABLES.
  */
-bool assembly_shrink(struct assembly *m, double p, struct err *err);
+void assembly_take(struct assembly *a, unsigned i, enum origin_how how, const struct layer *layer,
+                   const uint8_t *data);
+
+/* Places the layers of the header and writes them, in order. It may be called again, with another
+ * header: the file begins anew. */
+bool assembly_write(struct assembly *a, struct err *err);
+
+/* Takes the census of each layer and of the whole from the written file. */
+bool assembly_measure(struct assembly *a, struct err *err);
+
+/* Counts the keys that the bits of each layer show (a->each), as if each had been given once, in
+ * this order. counted: the number of keys if another program has counted them; NULL: it has not. */
+void assembly_count(struct assembly *a, const uint64_t *counted);
 
 /* Fails if an input was overwritten since it was opened. */
-bool assembly_check_intact(const struct assembly *m, struct err *err);
+bool assembly_check_intact(const struct assembly *a, struct err *err);
 
 /* Writes the header, checks that no input was overwritten while it was read, and gives the file its
  * name. Then closes it. */
-bool assembly_commit(struct assembly *m, struct err *err);
+bool assembly_commit(struct assembly *a, struct err *err);
 
-void assembly_close(struct assembly *m);
+void assembly_close(struct assembly *a);
+
+/* Makes a filter without keys at `path`, with this header. Succeeds without a change if `path`
+ * exists by then. */
+bool assembly_empty(const char *path, const struct header *h, struct err *err);
 
 #endif

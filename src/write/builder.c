@@ -69,15 +69,14 @@ uint64_t builder_min_memory(const struct design *design)
 /* Makes the header. n is the number of distinct keys, used if the design leaves the size open. */
 static bool make_header(struct builder *b, uint64_t n, struct err *err)
 {
-    header_begin(&b->header, b->rule, b->reproducible);
-    if (b->old != NULL)
-        filter_successor_id(b->old, b->header.id);
-    return header_design(&b->header, b->design, n, err);
+    header_begin(&b->to->header, b->rule, b->to->reproducible);
+    assembly_succeed(b->to);
+    return header_design(&b->to->header, b->design, n, err);
 }
 
 static const struct layer *newest(const struct builder *b)
 {
-    return &b->header.layers[chain_newest(&b->header)];
+    return &b->to->header.layers[chain_newest(&b->to->header)];
 }
 
 /* Limits the memory to half of what ram_limit allows: the rest is for other programs. A filter of a
@@ -99,7 +98,7 @@ static bool limit_memory(struct builder *b, struct err *err)
 static unsigned visitors_for(const struct builder *b)
 {
     unsigned visitors = 1;
-    while (visitors < b->threads && (visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
+    while (visitors < b->to->threads && (visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
         visitors++;
     return visitors;
 }
@@ -126,7 +125,7 @@ static bool has_addresses(uint64_t bytes)
 
 static uint64_t other_threads(const struct builder *b)
 {
-    return (uint64_t)(b->threads - 1) * OTHER_THREAD;
+    return (uint64_t)(b->to->threads - 1) * OTHER_THREAD;
 }
 
 static bool try_keyset(struct builder *b, struct err *err)
@@ -135,8 +134,8 @@ static bool try_keyset(struct builder *b, struct err *err)
                                .counts = b->design->each,
                                .scratch_dir = b->scratch_dir,
                                .part = part_of(b->design)};
-    while (!give_memory(b, b->threads, &spec) && b->threads > 1)
-        b->threads--;
+    while (!give_memory(b, b->to->threads, &spec) && b->to->threads > 1)
+        b->to->threads--;
     if (!has_addresses(b->memory + FIRST_THREAD + other_threads(b)))
         return fail(err, "cannot get memory for keys: the address space is full");
     b->keys = keyset_new(&spec, err);
@@ -150,8 +149,8 @@ static bool get_keyset(struct builder *b, struct err *err)
     uint64_t smallest = builder_min_memory(b->design);
     while (!try_keyset(b, err)) {
         bool less = b->memory / 2 >= smallest;
-        if (b->threads > 1 && (!less || other_threads(b) >= b->memory))
-            b->threads /= 2;
+        if (b->to->threads > 1 && (!less || other_threads(b) >= b->memory))
+            b->to->threads /= 2;
         else if (less)
             b->memory /= 2;
         else
@@ -178,32 +177,28 @@ static bool count_keys(struct builder *b, struct err *err)
 
 static void fill_counters(struct builder *b)
 {
-    uint64_t n = b->counted ? b->n_distinct : (uint64_t)round(b->census.n);
+    uint64_t n = b->counted ? b->n_distinct : (uint64_t)round(b->to->census.n);
     b->n_held = n < b->n_put ? n : b->n_put;
-    b->header.made = b->n_held;
+    b->to->header.made = b->n_held;
     if (!b->counted)
-        b->header.compat |= COMPAT_ESTIMATED;
-    b->header.counters = (struct counters){.records = b->n_put, .keys_added = b->n_held};
+        b->to->header.compat |= COMPAT_ESTIMATED;
+    b->to->header.counters = (struct counters){.records = b->n_put, .keys_added = b->n_held};
 }
 
-static bool build_layers(struct builder *b, const struct target *target, struct err *err)
+/* Writes the file from the keyset. */
+static bool write_keys(struct builder *b, bool presumed, struct err *err)
 {
-    bool is_zero = b->n_put == 0 && kind_takes_keys(newest(b)->kind); /* the file is, already */
+    const unsigned newest = chain_newest(&b->to->header);
+    bool is_empty = b->n_put == 0 && kind_takes_keys(b->to->header.layers[newest].kind);
+    b->to->origin[newest] = (struct origin){.how = is_empty ? FROM_NOTHING : FROM_KEYS,
+                                            .keys = b->keys,
+                                            .n = b->n_distinct,
+                                            .presumed = presumed};
     progress_begin("making the filter", b->progress, false);
-    bool ok = is_zero || newest(b)->kind->building->build(target, b->keys, &b->census, err);
-    for (unsigned i = 0; ok && i < b->header.n_layers; i++) {
-        const struct target t = header_target(&b->header, i, target->fd, target->name, b->threads);
-        ok = (t.layer == target->layer && !is_zero) || target_zero_sums(&t, err);
-    }
+    bool ok = assembly_write(b->to, err);
     progress_end();
+    b->to->census = b->to->each[newest];
     return ok;
-}
-
-static struct target newest_target(struct builder *b, int fd, const char *name)
-{
-    struct target t = header_target(&b->header, chain_newest(&b->header), fd, name, b->threads);
-    t.n = b->n_distinct;
-    return t;
 }
 
 /* Does the build itself find every repeat? */
@@ -214,11 +209,7 @@ static bool finds_repeats(const struct builder *b)
 
 static bool write_file(struct builder *b, bool presumed, struct err *err)
 {
-    if (!make_header(b, b->n_distinct, err))
-        return false;
-    struct target target = newest_target(b, b->file->fd, b->name);
-    target.presumed = presumed;
-    if (!header_reserve(&b->header, b->file, err) || !build_layers(b, &target, err))
+    if (!make_header(b, b->n_distinct, err) || !write_keys(b, presumed, err))
         return false;
     b->counted |= presumed && finds_repeats(b);
     fill_counters(b);
@@ -258,9 +249,9 @@ static bool write_built(struct builder *b, struct err *err)
 /* Makes the filter that the header describes in memory. */
 static bool open_memory(struct builder *b, struct err *err)
 {
-    const struct add_options options = {.threads = b->threads, .max_fpr = 1};
-    b->sized = filter_open_memory(&b->filter, &b->header, err);
-    b->filter.path = b->name;
+    const struct add_options options = {.threads = b->to->threads, .max_fpr = 1};
+    b->sized = filter_open_memory(&b->filter, &b->to->header, err);
+    b->filter.path = b->to->out;
     return b->sized && writer_begin(&b->writer, &b->filter, &options, &b->state, err);
 }
 
@@ -348,18 +339,17 @@ static bool add_waiting(struct builder *b, struct err *err)
 static bool write_layers(struct builder *b, struct err *err)
 {
     const struct filter *f = &b->filter;
-    b->header = f->header;
-    b->header.counters = b->writer.session.counters;
-    if (!header_reserve(&b->header, b->file, err))
-        return false;
-    for (unsigned i = 0; i < b->header.n_layers; i++) {
-        const struct target target = header_target(&b->header, i, b->file->fd, b->name, b->threads);
-        if (b->reproducible)
-            b->header.layers[i].since = 0;
-        if (!target_write_all(&target, f->data[i], err))
-            return false;
+    struct header *h = &b->to->header;
+    *h = f->header;
+    h->counters = b->writer.session.counters;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        if (b->to->reproducible)
+            h->layers[i].since = 0;
+        assembly_take(b->to, i, FROM_MEMORY, &f->header.layers[i], f->data[i]);
     }
-    layers_census_all(filter_layers(f), b->threads, &b->census);
+    if (!assembly_write(b->to, err))
+        return false;
+    layers_census_all(filter_layers(f), b->to->threads, &b->to->census);
     return true;
 }
 
@@ -373,7 +363,7 @@ static bool write_added(struct builder *b, struct err *err)
     if (!newest(b)->kind->layout->counts)
         fill_counters(b);
     else
-        b->n_held = b->counted ? b->n_distinct : b->header.counters.keys_added;
+        b->n_held = b->counted ? b->n_distinct : b->to->header.counters.keys_added;
     return true;
 }
 
@@ -393,14 +383,13 @@ bool builder_write(struct builder *b, uint64_t n_put, struct err *err)
     return builder_in_order(b) ? write_added(b, err) : write_built(b, err);
 }
 
-bool builder_batch(struct builder *b, uint64_t n_put, int fd, const char *name, struct err *err)
+bool builder_batch(struct builder *b, uint64_t n_put, struct err *err)
 {
     b->n_put = n_put;
     if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
         return false;
-    struct target target = newest_target(b, fd, name);
     fill_counters(b);
-    return build_layers(b, &target, err);
+    return write_keys(b, false, err);
 }
 
 bool builder_forecast(struct builder *b, uint64_t n_put, struct err *err)
@@ -408,7 +397,7 @@ bool builder_forecast(struct builder *b, uint64_t n_put, struct err *err)
     b->n_put = n_put;
     if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
         return false;
-    b->census.fpr = newest(b)->kind->fpr_at(newest(b), (double)b->n_distinct);
+    b->to->census.fpr = newest(b)->kind->fpr_at(newest(b), (double)b->n_distinct);
     fill_counters(b);
     return true;
 }
@@ -420,22 +409,6 @@ void builder_free(struct builder *b)
         filter_close(&b->filter);
     if (b->waiting_len > 0)
         close(b->waiting);
-}
-
-/* ---- A filter without keys. */
-
-bool builder_empty_file(const char *path, const struct header *h, struct err *err)
-{
-    struct newfile nf;
-    struct header copy = *h;
-    bool ok = newfile_open(&nf, path, false, err) && header_reserve(h, &nf, err);
-    for (unsigned i = 0; ok && i < h->n_layers; i++) {
-        const struct target target = header_target(&copy, i, nf.fd, path, 1);
-        ok = target_zero_sums(&target, err);
-    }
-    ok = ok && header_commit(h, &nf, path, err);
-    newfile_close(&nf);
-    return ok || access(path, F_OK) == 0;
 }
 
 /* ---- A filter from a counted set. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Builds a new filter file from an unknown number of keys.
+ * Plans a filter of an unknown number of keys, and writes it (assembly.h).
  *
- *     struct builder b = {.design = &design, .rule = &rule, .file = &file, ...};
+ *     struct builder b = {.to = &assembly, .design = &design, .rule = &rule, ...};
  *     if (!builder_begin(&b, &err)) ...
  *     if (builder_in_order(&b))
  *         ... builder_add(&b, hashes, known, n, &done, &err) ...    // in input order
@@ -35,26 +35,20 @@
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/header.h"
-#include "file/newfile.h"
+#include "write/assembly.h"
 #include "write/writer.h"
 
 struct builder {
+    struct assembly *to; /* builder_begin lowers its threads to what `memory` allows */
     const struct design *design;
     const struct key_rule *rule; /* seed and preparation, for the header */
-    struct newfile *file;        /* for builder_write */
-    const char *name;            /* of the file, in messages */
-    const struct filter *old;    /* writers of this file go on with the new one; NULL: none */
     uint64_t memory;             /* bytes, besides the filter; builder_min_memory at least */
     const char *scratch_dir;     /* for keys that do not fit in `memory` */
-    unsigned threads;            /* workers; builder_begin lowers it to what `memory` allows */
-    bool reproducible;           /* no time and no random id in the file */
     bool progress;               /* shown while keys are counted */
     uint64_t n_known;            /* distinct hashes that were put; 0: unknown */
     bool forecast;               /* builder_forecast is called instead of builder_write */
     bool exact;                  /* count the distinct keys even if they are many */
     /* Results. */
-    struct header header;
-    struct census census;
     uint64_t n_held; /* distinct keys of the filter; an estimate from its bits unless `counted` */
     bool counted;
     /* The rest is private. */
@@ -84,22 +78,17 @@ bool builder_add(struct builder *b, struct hashes hashes, uint64_t *known, size_
 bool builder_put(struct builder *b, unsigned worker, struct hashes hashes, size_t n,
                  struct err *err);
 
-/* Writes the layers; the caller commits the file with b.header (header_commit). n_put: hashes that
- * were put or added. */
+/* Sets the header and the origins, and writes the layers. n_put: hashes that were put or added. */
 bool builder_write(struct builder *b, uint64_t n_put, struct err *err);
 
-/* The same for design->batch_for: writes into an empty, temporary file. The layer is
+/* The same for design->batch_for: writes into to->file.fd, an empty, temporary file. The layer is
  * header.layers[0]. */
-bool builder_batch(struct builder *b, uint64_t n_put, int fd, const char *name, struct err *err);
+bool builder_batch(struct builder *b, uint64_t n_put, struct err *err);
 
 /* The same without a file: counts all keys and computes the FPR by formula instead of a census. */
 bool builder_forecast(struct builder *b, uint64_t n_put, struct err *err);
 
 void builder_free(struct builder *b);
-
-/* Creates a filter without keys at `path`. The layers of `h` must be placed. Succeeds without a
- * change if `path` exists by then. */
-bool builder_empty_file(const char *path, const struct header *h, struct err *err);
 
 /* ---- Makes a filter from a counted set, without the original keys: the set must have kept their
  * whole 64-bit hashes. The result is the same as if built from the original records.

@@ -13,12 +13,13 @@
 #include "base/num.h"
 #include "keys/xxh3.h"
 #include "file/header.h"
+#include "write/combine.h"
 
-/* The batch as a layer, in an unnamed file. */
-struct batch_layer {
-    int fd;
+/* The batch, in an unnamed file, mapped. */
+struct batch_map {
     struct mapped map;
     const struct layer *layer;
+    const uint8_t *data;
 };
 
 /* IDs. */
@@ -45,15 +46,14 @@ static bool remembers(const struct change *c, const struct header *h)
     return false;
 }
 
-/* Copies the IDs of the old file, dropping the oldest if they are too many, and adds this one. */
-static void set_batches(const struct change *c, const struct header *old, struct header *h)
+/* Appends this batch's ID to those of the old file; forgets the oldest if they are too many. */
+static void add_id(const struct change *c, struct header *h)
 {
-    bool has_id = c->batch_id != NULL;
-    unsigned forgotten = has_id && old->n_batches == FORMAT_MAX_BATCHES ? 1 : 0;
-    h->n_batches = old->n_batches - forgotten;
-    memcpy(h->batch, old->batch + forgotten, (size_t)h->n_batches * FORMAT_BATCH);
-    if (has_id)
-        memcpy(h->batch[h->n_batches++], c->id, FORMAT_BATCH);
+    if (c->batch_id == NULL)
+        return;
+    if (h->n_batches == FORMAT_MAX_BATCHES)
+        memmove(h->batch, h->batch + 1, (size_t)--h->n_batches * FORMAT_BATCH);
+    memcpy(h->batch[h->n_batches++], c->id, FORMAT_BATCH);
 }
 
 bool change_suits(const char *name, bool *suits, struct err *err)
@@ -88,15 +88,16 @@ bool change_check(const char *name, struct err *err)
 
 bool change_open(struct change *c, struct err *err)
 {
-    c->now.fd = -1;
+    c->now.fd = c->batch.file.fd = -1;
     if (!filter_open(&c->now, c->path, FILTER_READ, err) ||
         (c->batch_id != NULL && !hash_id(c, err)))
         return false;
     c->repeated = remembers(c, &c->now.header);
     c->design = (struct design){.batch_for = &c->now.header, .each = !c->once};
-    if (!newfile_open(&c->file, c->path, true, err))
+    c->made = (struct assembly){.out = c->path, .replace = true};
+    if (!assembly_begin(&c->made, err))
         return false;
-    c->file.hasty = c->no_sync;
+    c->made.file.hasty = c->no_sync;
     return true;
 }
 
@@ -109,17 +110,18 @@ bool change_begin(struct change *c, const struct key_rule *rule, uint64_t memory
                   const char *scratch_dir, struct err *err)
 {
     if (scratch_dir == NULL)
-        scratch_dir = c->own_dir = disk_dir_of(c->file.path);
+        scratch_dir = c->own_dir = disk_dir_of(c->made.file.path);
     if (scratch_dir == NULL)
         return fail(err, "out of memory");
-    c->build = (struct builder){.design = &c->design,
+    c->batch.threads = c->threads;
+    c->build = (struct builder){.to = &c->batch,
+                                .design = &c->design,
                                 .rule = rule,
                                 .memory = memory,
                                 .scratch_dir = scratch_dir,
-                                .threads = c->threads,
                                 .progress = c->progress};
     bool ok = builder_begin(&c->build, err);
-    c->threads = c->build.threads;
+    c->threads = c->batch.threads;
     return ok;
 }
 
@@ -132,41 +134,39 @@ void change_close(struct change *c)
 {
     builder_free(&c->build);
     free(c->own_dir);
-    newfile_close(&c->file);
+    if (c->batch.file.fd >= 0)
+        close(c->batch.file.fd);
+    assembly_close(&c->made);
     if (c->now.fd >= 0)
         filter_close(&c->now);
 }
 
 /* Applying the batch. */
 
-static bool write_batch(struct change *c, uint64_t n_put, struct batch_layer *b, struct err *err)
+static bool write_batch(struct change *c, uint64_t n_put, struct batch_map *b, struct err *err)
 {
     char name[PATH_MAX + 32];
-    const struct header *h = &c->build.header;
+    struct assembly *batch = &c->batch;
     snprintf(name, sizeof name, "the batch' in '%s", c->build.scratch_dir); /* within quotes */
-    b->fd = disk_scratch(c->build.scratch_dir, err);
-    b->layer = &h->layers[0];
-    if (b->fd < 0 || !builder_batch(&c->build, n_put, b->fd, name, err))
+    batch->out = name;
+    batch->file.fd = disk_scratch(c->build.scratch_dir, err);
+    if (batch->file.fd < 0 || !builder_batch(&c->build, n_put, err))
         return false;
-    c->n = h->counters.keys_added;
-    return mapped_open(&b->map, b->fd, h->file_len, "the batch") ||
-           fail_errno(err, "cannot map the batch");
-}
-
-static void free_batch(struct batch_layer *b)
-{
-    mapped_close(&b->map);
-    if (b->fd >= 0)
-        close(b->fd);
+    c->n = batch->header.counters.keys_added;
+    if (!mapped_open(&b->map, batch->file.fd, batch->header.file_len, "the batch"))
+        return fail_errno(err, "cannot map the batch");
+    b->layer = &batch->header.layers[0];
+    b->data = (const uint8_t *)b->map.data + b->layer->data_off;
+    return true;
 }
 
 /* The file may have been replaced since the batch was collected. */
-static bool check_old(const struct change *c, const struct batch_layer *b, const struct filter *old,
-                      struct err *err)
+static bool check_old(const struct change *c, const struct batch_map *b, struct err *err)
 {
+    const struct filter *old = &c->made.in[0];
     const struct layer *both[] = {b->layer, &old->header.layers[0]};
     struct err ignored;
-    return (newfile_replaces(&c->file, old->fd) && combine_counts(&old->header) &&
+    return (c->made.replaces_input && combine_counts(&old->header) &&
             both[1]->kind == b->layer->kind &&
             header_same_keys(&c->now.header, &old->header, &ignored) &&
             combine_bits(both, 1) >= combine_bits(both + 1, 1)) ||
@@ -175,7 +175,7 @@ static bool check_old(const struct change *c, const struct batch_layer *b, const
 
 static bool refuse_lacking(const struct change *c, const struct filter *old, struct err *err)
 {
-    uint64_t lacking = c->combine.seen.lacking;
+    uint64_t lacking = c->made.seen.lacking;
     const char *s = num_plural(lacking);
     if (memcmp(c->now.header.id, old->header.id, sizeof old->header.id) != 0)
         return fail(err,
@@ -191,54 +191,28 @@ static bool refuse_lacking(const struct change *c, const struct filter *old, str
 /* May the new file take the place of the old one? */
 static bool check_new(const struct change *c, const struct filter *old, struct err *err)
 {
-    const struct counts_seen *seen = &c->combine.seen;
+    const struct counts_seen *seen = &c->made.seen;
     char fpr[NUM_TEXT], limit[NUM_TEXT];
     if (c->op == COUNTS_SUBTRACT)
         return seen->lacking == 0 || c->skip_absent || refuse_lacking(c, old, err);
-    double p = combine_fpr(&c->combine);
+    double p = combine_fpr(&c->made);
     if (c->max_fpr == 0 || p <= c->max_fpr || seen->made == seen->a)
         return true;
     return fail(err, "the false-positive rate of '%s' would be %s, above %s: nothing was added",
                 c->path, num_show_fpr(fpr, p), num_show_fpr(limit, c->max_fpr));
 }
 
-static bool replace(struct change *c, const struct batch_layer *b, const struct filter *old,
-                    struct err *err)
+static bool replace(struct change *c, const struct batch_map *b, struct err *err)
 {
+    struct assembly *a = &c->made;
+    const struct filter *old = &a->in[0];
     const struct layer *layer[] = {&old->header.layers[0], b->layer};
-    const uint8_t *data[] = {old->data[0], (const uint8_t *)b->map.data + b->layer->data_off};
-    struct header *h = &c->combine.header;
-    c->combine = (struct combine){.op = c->op,
-                                  .layer = layer,
-                                  .data = data,
-                                  .n = 2,
-                                  .keys = &old->header,
-                                  .threads = c->threads};
-    combine_header(&c->combine);
-    h->created = old->header.created;
-    set_batches(c, &old->header, h);
-    format_place(h);
-    bool ok = combine_write(&c->combine, &c->file, c->path, err) && check_new(c, old, err) &&
-              filter_check_intact(old, err) && header_commit(h, &c->file, c->path, err);
-    c->combine.layer = NULL;
-    c->combine.data = NULL;
-    c->combine.keys = NULL;
-    c->applied = ok;
-    return ok;
-}
-
-/* Called with writers locked out. */
-static bool replace_current(struct change *c, const struct batch_layer *b, struct err *err)
-{
-    struct filter old;
-    if (!filter_open(&old, c->path, FILTER_READ, err))
-        return false;
-    bool ok = check_old(c, b, &old, err);
-    c->repeated = ok && remembers(c, &old.header);
-    if (ok && !c->repeated)
-        ok = filter_check_sound(&old, c->threads, err) && replace(c, b, &old, err);
-    filter_close(&old);
-    return ok;
+    const uint8_t *data[] = {old->data[0], b->data};
+    combine_plan(a, c->op, &(struct union_of){.n = 2, .layer = layer, .data = data}, 0);
+    a->header.created = old->header.created;
+    add_id(c, &a->header);
+    c->applied = combine_write(a, err) && check_new(c, old, err) && assembly_commit(a, err);
+    return c->applied;
 }
 
 /* Nothing is changed. But the process that made the file may have been killed before its sync. */
@@ -248,13 +222,23 @@ static bool sync_as_found(const struct change *c, struct err *err)
            (disk_sync(c->now.fd, NULL, 0, c->path, err) && disk_sync_name(c->path, err));
 }
 
+/* Writers are locked out from here on. */
+static bool replace_current(struct change *c, const struct batch_map *b, struct err *err)
+{
+    struct assembly *a = &c->made;
+    a->threads = c->threads;
+    if (!assembly_inputs(a, &c->path, 1, "", err) || !check_old(c, b, err))
+        return false;
+    c->repeated = remembers(c, &a->in[0].header);
+    return c->repeated ? sync_as_found(c, err) : assembly_check_sound(a, err) && replace(c, b, err);
+}
+
 bool change_apply(struct change *c, uint64_t n_put, struct err *err)
 {
-    struct batch_layer b = {.fd = -1};
+    struct batch_map b = {.layer = NULL};
     if (c->repeated || n_put == 0)
         return sync_as_found(c, err);
-    bool ok = write_batch(c, n_put, &b, err) && newfile_hold(&c->file, err) &&
-              replace_current(c, &b, err) && (!c->repeated || sync_as_found(c, err));
-    free_batch(&b);
+    bool ok = write_batch(c, n_put, &b, err) && replace_current(c, &b, err);
+    mapped_close(&b.map);
     return ok;
 }

@@ -27,10 +27,9 @@
 
 #include "base/err.h"
 #include "keys/batch.h"
-#include "write/combine.h"
 #include "file/filter.h"
+#include "write/assembly.h"
 #include "write/builder.h"
-#include "file/newfile.h"
 
 struct change {
     const char *path;
@@ -44,16 +43,16 @@ struct change {
     bool progress;
     /* Results. */
     bool repeated; /* the batch was applied before; change_open may set it already */
-    bool applied;  /* the file was replaced: `combine` has the new header and the statistics */
+    bool applied;  /* the file was replaced: `made` has the new header and the statistics */
     uint64_t n;    /* distinct keys of the batch */
-    struct combine combine;
+    struct assembly made;
     struct filter now; /* the file as change_open found it */
     /* The rest is private. */
     uint8_t id[FORMAT_BATCH];
     struct design design;
+    struct assembly batch; /* in an unnamed file */
     struct builder build;
     char *own_dir; /* for scratch */
-    struct newfile file;
 };
 
 /* Can the filter of that name be changed by batches? Fails if its header cannot be read. */

@@ -2,7 +2,6 @@
 #include "write/combine.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "file/header.h"
 
@@ -25,38 +24,33 @@ unsigned combine_bits(const struct layer *const *layer, unsigned n)
     return layer_fingerprint(narrowest(layer, n));
 }
 
-void combine_header(struct combine *c)
+void combine_plan(struct assembly *a, enum counts_op op, const struct union_of *parts,
+                  unsigned bits)
 {
-    const struct layer *like = narrowest(c->layer, c->n);
-    struct header *h = &c->header;
+    const struct layer *like = narrowest(parts->layer, parts->n);
+    struct header *h = &a->header;
     struct layer *layer = &h->layers[0];
-    header_begin_like(h, c->keys, c->reproducible);
-    like->kind->counts->narrow(like, c->bits != 0 ? c->bits : layer_fingerprint(like), layer);
+    assembly_like(a);
+    a->origin[0] = (struct origin){.how = FROM_COUNTS, .op = op, .parts = *parts};
+    like->kind->counts->narrow(like, bits != 0 ? bits : layer_fingerprint(like), layer);
     h->n_design = layer->n_design = like->n_design;
     h->fpr_design = layer->fpr_design = like->fpr_design;
     h->n_layers = 1;
     /* Of two inputs, different keys may have one fingerprint. */
-    if (c->op == COUNTS_INTERSECT && c->n > 1 && layer_fingerprint(layer) < 64)
+    if (op == COUNTS_INTERSECT && parts->n > 1 && layer_fingerprint(layer) < 64)
         h->compat |= COMPAT_INTERSECTED;
-    format_place(h);
-}
-
-void combine_keep_batches(struct combine *c, const struct header *replaced)
-{
-    c->header.n_batches = replaced->n_batches;
-    memcpy(c->header.batch, replaced->batch, sizeof replaced->batch);
-    format_place(&c->header);
 }
 
 /* With more of the interval's half than this in doubt, the number of keys is only bounded. */
 static const double MOST_DOUBT = 0.1;
 
-double combine_taken(const struct combine *c)
+double combine_taken(const struct assembly *a)
 {
-    double keys = 0, cells = ldexp(1, (int)layer_fingerprint(&c->header.layers[0]));
-    for (unsigned i = 1; i < c->n; i++) {
+    const struct union_of *parts = &a->origin[0].parts;
+    double keys = 0, cells = ldexp(1, (int)layer_fingerprint(&a->header.layers[0]));
+    for (unsigned i = 1; i < parts->n; i++) {
         struct census census;
-        c->layer[i]->kind->census(c->layer[i], c->data[i], 1, &census);
+        parts->layer[i]->kind->census(parts->layer[i], parts->data[i], 1, &census);
         keys += census.n;
     }
     return -expm1(-keys / cells);
@@ -66,33 +60,32 @@ double combine_taken(const struct combine *c)
  * left have fingerprints of the other part, so n^2 / (2 (1 - q) cells) pairs of them share one, q
  * times as many more than the census expects. --subtract also leaves fingerprints in the part q,
  * where two keys or more of the first input have them: about as many pairs. */
-static bool is_doubtful(const struct combine *c)
+static bool is_doubtful(const struct assembly *a)
 {
-    const struct layer *made = &c->header.layers[0];
+    const struct layer *made = &a->header.layers[0];
+    const enum counts_op op = a->origin[0].op;
     struct census all;
-    double q = combine_taken(c);
-    if ((c->op != COUNTS_SUBTRACT && c->op != COUNTS_EXCEPT) || layer_fingerprint(made) == 64)
+    double q = combine_taken(a);
+    if ((op != COUNTS_SUBTRACT && op != COUNTS_EXCEPT) || layer_fingerprint(made) == 64)
         return false;
     made->kind->census(made, NULL, 1, &all);
     double pairs = all.n * all.n / 2 / ldexp(1, (int)layer_fingerprint(made));
     return !(q < 1) || pairs * q / (1 - q) > MOST_DOUBT * (all.n_high - all.n);
 }
 
-bool combine_write(struct combine *c, struct newfile *file, const char *name, struct err *err)
+bool combine_write(struct assembly *a, struct err *err)
 {
-    struct header *h = &c->header;
-    struct target target = header_target(h, 0, file->fd, name, c->threads);
-    if (!h->layers[0].kind->counts->combine(c->op, c->layer, c->data, c->n, &target, c->threads,
-                                            &c->seen, err))
+    struct header *h = &a->header;
+    if (!assembly_write(a, err))
         return false;
-    if (is_doubtful(c))
+    if (is_doubtful(a))
         h->compat |= COMPAT_SUBTRACTED;
-    h->counters = (struct counters){.records = c->seen.total_made, .keys_added = c->seen.made};
-    h->made = c->seen.made;
+    h->counters = (struct counters){.records = a->seen.total_made, .keys_added = a->seen.made};
+    h->made = a->seen.made;
     return true;
 }
 
-double combine_fpr(const struct combine *c)
+double combine_fpr(const struct assembly *a)
 {
-    return ldexp((double)c->seen.made, -(int)layer_fingerprint(&c->header.layers[0]));
+    return ldexp((double)a->seen.made, -(int)layer_fingerprint(&a->header.layers[0]));
 }

@@ -2,7 +2,7 @@
  * Counts the keys that two filters share.
  *
  *     struct compared result;
- *     if (assembly_open(&m, paths, 2, "compared", &err) && assembly_check_sound(&m, &err) &&
+ *     if (assembly_inputs(&m, paths, 2, "compared", &err) && assembly_check_sound(&m, &err) &&
  *         compare_inputs(&m, &result, &err)) ...              // m.out is NULL
  */
 #ifndef WRITE_COMPARE_H

@@ -18,6 +18,7 @@ static const double TOO_LARGE = 1.2;
 
 struct refit {
     struct design design;
+    struct assembly to;
     struct builder build;
     uint8_t id[sizeof((struct header *)0)->id];
     dev_t dev; /* of the file */
@@ -47,9 +48,10 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
         return NULL;
     r->design =
         (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true, .more = true};
-    r->build = (struct builder){.design = &r->design,
+    r->to.threads = limits->threads;
+    r->build = (struct builder){.to = &r->to,
+                                .design = &r->design,
                                 .rule = rule,
-                                .threads = limits->threads,
                                 .exact = true,
                                 .scratch_dir = limits->scratch_dir};
     r->build.memory = memory_for(limits->in_memory, limits->threads);
@@ -59,7 +61,7 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     r->most = limits->most;
     pthread_rwlock_init(&r->gate, NULL);
     bool ok = builder_begin(&r->build, &ignored);
-    if (ok && r->build.threads == limits->threads)
+    if (ok && r->to.threads == limits->threads)
         return r;
     if (!ok)
         r->given_up = true;
@@ -111,35 +113,23 @@ static bool is_too_large(struct refit *r, const struct header *old)
            (double)old->file_len > TOO_LARGE * (double)h.file_len;
 }
 
-static void replace(struct refit *r, const struct filter *old, struct newfile *file)
-{
-    struct err ignored;
-    struct header *h = &r->build.header;
-    r->build.file = file;
-    r->build.name = old->path;
-    r->build.old = old;
-    if (!builder_write(&r->build, r->n_put, &ignored))
-        return;
-    h->created = h->layers[0].since = old->header.created;
-    header_commit(h, file, old->path, &ignored);
-}
-
 void refit_apply(struct refit *r, const char *path, bool hasty)
 {
     struct err ignored;
-    struct newfile file;
-    struct filter old;
-    if (r->given_up || !newfile_open(&file, path, true, &ignored))
+    struct assembly *a = &r->to;
+    if (r->given_up)
         return;
-    file.hasty = hasty;
+    a->out = path;
+    a->replace = true;
+    bool ok = assembly_begin(a, &ignored) && assembly_inputs(a, &path, 1, "", &ignored) &&
+              a->replaces_input && is_our_file(r, &a->in[0]) && has_our_keys(r, &a->in[0]);
     r->design.n = chain_first(1);
-    if (newfile_hold(&file, &ignored) && filter_open(&old, path, FILTER_READ, &ignored)) {
-        if (newfile_replaces(&file, old.fd) && is_our_file(r, &old) && has_our_keys(r, &old) &&
-            is_too_large(r, &old.header))
-            replace(r, &old, &file);
-        filter_close(&old);
+    a->file.hasty = hasty;
+    if (ok && is_too_large(r, &a->in[0].header) && builder_write(&r->build, r->n_put, &ignored)) {
+        a->header.created = a->header.layers[0].since = a->in[0].header.created;
+        assembly_commit(a, &ignored);
     }
-    newfile_close(&file);
+    assembly_close(a);
 }
 
 void refit_free(struct refit *r)

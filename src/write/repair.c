@@ -58,61 +58,60 @@ static bool refuse(const struct repair *r, uint64_t damaged, uint64_t pages, uns
 }
 
 /* Fills the damaged pages of a layer that was copied. */
-static bool fill_layer(struct repair *r, const struct assembly *m, const struct target *t,
-                       unsigned layer, struct err *err)
+static bool fill_layer(struct repair *r, struct assembly *a, unsigned layer, struct err *err)
 {
-    const struct layer *l = &m->header.layers[layer];
+    const struct layer *l = &a->header.layers[layer];
+    const struct target t = header_target(&a->header, layer, a->file.fd, a->out, 1);
     struct err why;
     uint8_t buf[LAYER_PAGE];
-    for (uint64_t page = 0; page < layer_pages(l) && !format_is_void(&m->header, layer); page++) {
-        if (filter_check_page(&m->in[0], layer, page, &why))
+    for (uint64_t page = 0; page < layer_pages(l) && !format_is_void(&a->header, layer); page++) {
+        if (filter_check_page(&a->in[0], layer, page, &why))
             continue;
         if (!fill_page(l, page, buf))
             return fail(err, "%s, which cannot be repaired: make it again", why.text);
-        if (!target_write_pages(t, buf, layer_page_len(l, page), page * LAYER_PAGE, err))
+        if (!target_write_pages(&t, buf, layer_page_len(l, page), page * LAYER_PAGE, err))
             return false;
         r->n_filled++;
     }
     return true;
 }
 
-/* Makes the header of a file that takes the place of this one. */
-static void copy_header(struct assembly *m, bool damaged)
+/* Plans a copy of the input that takes its place. */
+static void plan_copy(struct assembly *a, bool damaged)
 {
-    const struct filter *f = &m->in[0];
-    m->header = f->header;
-    filter_successor_id(f, m->header.id);
-    m->header.epoch = 1;
-    m->header.state = STATE_CLEAN;
+    const struct filter *f = &a->in[0];
+    a->header = f->header;
+    assembly_succeed(a);
+    a->header.epoch = 1;
+    a->header.state = STATE_CLEAN;
     if (!damaged)
-        chain_recount(filter_layers(f), m->threads, &m->header.counters);
-    format_place(&m->header);
+        chain_recount(filter_layers(f), a->threads, &a->header.counters);
+    for (unsigned i = 0; i < f->header.n_layers; i++)
+        assembly_take(a, i, FROM_COPY, &f->header.layers[i], f->data[i]);
 }
 
-static bool write_copy(struct repair *r, struct assembly *m, bool damaged, struct err *err)
+static bool write_copy(struct repair *r, struct assembly *a, bool damaged, struct err *err)
 {
-    if (m->in[0].header.state == STATE_CLEAN && !damaged) /* another process has repaired it */
+    const struct header *old = &a->in[0].header;
+    if (old->state == STATE_CLEAN && !damaged) /* another process has repaired it */
         return true;
-    if (m->in[0].header.state == STATE_WRITING)
+    if (old->state == STATE_WRITING)
         return fail(err, "keys are being added to '%s': run this again when that has ended",
                     r->path);
-    copy_header(m, damaged);
-    if (!header_reserve(&m->header, &m->file, err))
-        return false;
-    for (unsigned i = 0; i < m->header.n_layers; i++) {
-        const struct target t = header_target(&m->header, i, m->file.fd, m->out, m->threads);
-        if (!target_copy(&t, m->in[0].data[i], err) || !fill_layer(r, m, &t, i, err))
-            return false;
-    }
-    return assembly_commit(m, err);
+    plan_copy(a, damaged);
+    bool ok = assembly_write(a, err);
+    for (unsigned i = 0; ok && i < a->header.n_layers; i++)
+        ok = fill_layer(r, a, i, err);
+    return ok && assembly_commit(a, err);
 }
 
 /* Nobody changes the file meanwhile: whoever adds keys has marked it as being written. */
 static bool replace(struct repair *r, bool damaged, struct err *err)
 {
-    struct assembly m = {.out = r->path, .replace = true, .threads = r->threads};
-    bool ok = assembly_open_one(&m, r->path, err) && write_copy(r, &m, damaged, err);
-    assembly_close(&m);
+    struct assembly a = {.out = r->path, .replace = true, .threads = r->threads};
+    bool ok = assembly_begin(&a, err) && assembly_inputs(&a, &r->path, 1, "", err) &&
+              write_copy(r, &a, damaged, err);
+    assembly_close(&a);
     return ok;
 }
 

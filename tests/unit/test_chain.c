@@ -16,7 +16,7 @@
 #include "keys/xxh3.h"
 #include "scratchdir.h"
 #include "write/advance.h"
-#include "write/builder.h"
+#include "write/assembly.h"
 #include "file/header.h"
 #include "store/store.h"
 
@@ -106,7 +106,7 @@ static bool make(const char *path, struct header *h)
 {
     struct err err;
     format_place(h);
-    return did(builder_empty_file(path, h, &err), err.text);
+    return did(assembly_empty(path, h, &err), err.text);
 }
 
 /* A ring of three generations with EACH keys in each: 0, 1000, 2000. */

@@ -132,10 +132,8 @@ static struct sound read_whole(const char *path)
     return s;
 }
 
-static bool fill(struct builder *b, struct newfile *file, unsigned n, struct err *err)
+static bool fill(struct builder *b, unsigned n, struct err *err)
 {
-    b->file = file;
-    b->name = "f";
     if (!builder_begin(b, err))
         return false;
     for (uint64_t i = 0; i < n; i++) {
@@ -143,7 +141,7 @@ static bool fill(struct builder *b, struct newfile *file, unsigned n, struct err
         if (!builder_put(b, 0, hashes_of(&h), 1, err))
             return false;
     }
-    return builder_write(b, n, err) && header_commit(&b->header, file, b->name, err);
+    return builder_write(b, n, err) && assembly_commit(b->to, err);
 }
 
 /* Adds hashes `first` and following, and says how that ended. */
@@ -169,14 +167,14 @@ static enum add_result add(struct store *s, uint64_t first, size_t n, bool rotat
 static struct sound make(const struct design *design, unsigned n, unsigned n_later)
 {
     const struct key_rule rule = {0};
-    struct newfile file;
     struct err err;
+    struct assembly a = {.out = "f", .replace = true, .threads = 1};
     struct builder b = {
-        .design = design, .rule = &rule, .memory = 64 << 20, .scratch_dir = ".", .threads = 1};
-    bool ok = newfile_open(&file, "f", true, &err) && fill(&b, &file, n, &err);
+        .to = &a, .design = design, .rule = &rule, .memory = 64 << 20, .scratch_dir = "."};
+    bool ok = assembly_begin(&a, &err) && fill(&b, n, &err);
     CHECK(did(ok, err.text));
     builder_free(&b);
-    newfile_close(&file);
+    assembly_close(&a);
     if (n_later > 0) {
         struct store *s = store_open("f", STORE_WRITE, NULL, &err);
         bool rotates = design->generations > 0;

@@ -14,7 +14,7 @@
 #include "random.h"
 #include "scratchdir.h"
 #include "file/chain.h"
-#include "write/builder.h"
+#include "write/assembly.h"
 #include "foreign/foreign.h"
 #include "file/header.h"
 #include "write/repair.h"
@@ -143,18 +143,19 @@ static struct store *make_store(const struct layout_filter *filter, const struct
 {
     struct err err;
     struct header h;
-    struct newfile file;
-    struct census census;
     const struct key_rule rule = {0};
     header_begin_foreign(&h, filter, &rule, true);
     scratchdir_clear();
     if (bits != NULL) {
-        MUST(newfile_open(&file, "s.seen", false, &err) &&
-             foreign_write(&h, filter, bits, &file, "s.seen", 1, &census, &err) &&
-             header_write(&h, file.fd, "s.seen", &err) && newfile_commit(&file, &err));
-        newfile_close(&file);
+        struct assembly a = {.out = "s.seen", .threads = 1, .header = h};
+        for (unsigned i = 0; i < h.n_layers; i++)
+            a.origin[i] = (struct origin){.how = FROM_FOREIGN, .bits = &bits[i]};
+        MUST(assembly_begin(&a, &err) && assembly_write(&a, &err) && assembly_measure(&a, &err));
+        assembly_count(&a, &filter->n_added);
+        MUST(assembly_commit(&a, &err));
+        assembly_close(&a);
     } else if (in_file) {
-        MUST(builder_empty_file("s.seen", &h, &err));
+        MUST(assembly_empty("s.seen", &h, &err));
     }
     struct store *s =
         in_file ? store_open("s.seen", STORE_WRITE, NULL, &err) : store_in_memory(&h, &err);

@@ -15,7 +15,8 @@
 #include "scratchdir.h"
 #include "file/chain.h"
 #include "file/session.h"
-#include "write/builder.h"
+#include "file/header.h"
+#include "write/assembly.h"
 #include "store/store.h"
 
 static const char path[] = "f.seen";
@@ -30,7 +31,7 @@ static void make(struct header *h)
     const struct design design = {.grow = true};
     remove(path);
     header_begin(h, &rule, false);
-    MUST(header_design(h, &design, 0, &err) && builder_empty_file(path, h, &err));
+    MUST(header_design(h, &design, 0, &err) && assembly_empty(path, h, &err));
 }
 
 /* Adds all keys to the file and puts them; the last `only_added` are not put. Each is new the first

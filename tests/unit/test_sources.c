@@ -9,7 +9,7 @@
 #include "check.h"
 #include "keys/prep.h"
 #include "scratchdir.h"
-#include "write/builder.h"
+#include "write/assembly.h"
 #include "file/header.h"
 
 /* Makes an empty filter. */
@@ -20,7 +20,7 @@ static void make(const char *path, uint32_t prep)
     struct header h;
     struct err err;
     header_begin(&h, &rule, false);
-    MUST(header_design(&h, &design, 0, &err) && builder_empty_file(path, &h, &err));
+    MUST(header_design(&h, &design, 0, &err) && assembly_empty(path, &h, &err));
 }
 
 static void copy(const char *from, const char *to)

@@ -13,7 +13,7 @@
 #include "scratchdir.h"
 #include "file/chain.h"
 #include "file/filter.h"
-#include "write/builder.h"
+#include "write/assembly.h"
 #include "file/header.h"
 
 enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
@@ -131,7 +131,7 @@ static struct outcome *run_both(const struct design *design, const struct add_op
     struct err err;
     const struct key_rule rule = {0};
     header_begin(&h, &rule, false);
-    MUST(header_design(&h, design, 0, &err) && builder_empty_file("s.seen", &h, &err));
+    MUST(header_design(&h, design, 0, &err) && assembly_empty("s.seen", &h, &err));
     struct outcome *in_file = run(store_open("s.seen", STORE_WRITE, NULL, &err), options);
     struct outcome *in_memory = run(store_in_memory(&h, &err), options);
     check_alike(in_file, in_memory);
@@ -243,7 +243,7 @@ TEST(few_known_keys_write_no_page)
     size_t done;
     header_begin(&h, &rule, false);
     MUST(header_design(&h, &(struct design){.n = 2500, .p = 1e-3, .grow = true}, 0, &err));
-    MUST(builder_empty_file("s.seen", &h, &err));
+    MUST(assembly_empty("s.seen", &h, &err));
     struct store *s = store_open("s.seen", STORE_WRITE, NULL, &err);
     CHECK(s != NULL);
     const struct filter *f = s->file;
@@ -267,7 +267,7 @@ TEST(what_a_store_is_not_it_refuses)
     const struct key_rule rule = {0};
     header_begin(&h, &rule, false);
     MUST(header_design(&h, &(struct design){.n = 100, .p = 1e-3}, 0, &err));
-    MUST(builder_empty_file("s.seen", &h, &err));
+    MUST(assembly_empty("s.seen", &h, &err));
     struct store *memory = store_in_memory(&h, &err),
                  *file = store_open("s.seen", STORE_WRITE, NULL, &err);
     struct store *again = store_open("s.seen", STORE_READ, NULL, &err);
