@@ -6,6 +6,7 @@
 # PKG_CONFIG (default: that of CC's machine, as arm-linux-gnueabihf-pkg-config of arm-linux-gnueabihf-gcc),
 # WITH_HIREDIS=no (do without Redis; default: yes if pkg-config knows hiredis),
 # WITH_FOREIGN=no (do without the filters of other programs, and so without Redis; default: yes),
+# WITH_OPENSSL=no (do without rediss://; default: yes if pkg-config knows openssl),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
 # JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`, or a unit test's source),
@@ -55,6 +56,12 @@ ifeq ($(WITH_HIREDIS),yes)
 HIREDIS_CFLAGS := -DSEEN_HIREDIS $(call included,hiredis)
 HIREDIS_LIBS := $(shell $(PKG_CONFIG) --libs hiredis)
 endif
+# Its headers only: rediss:// loads it when it is first used (redis/tls.c).
+WITH_OPENSSL ?= $(if $(filter yes,$(WITH_HIREDIS)),$(call known,openssl),no)
+ifeq ($(WITH_OPENSSL),yes)
+OPENSSL_CFLAGS := -DSEEN_OPENSSL $(call included,openssl)
+OPENSSL_LIBS := $(if $(filter linux%,$(shell $(CC) -dumpmachine | cut -d- -f 2-)),-ldl)
+endif
 WITH_LIBMD ?= $(call known,libmd)
 ifeq ($(WITH_LIBMD),yes)
 LIBMD_CFLAGS := -DSEEN_LIBMD $(call included,libmd)
@@ -68,14 +75,15 @@ endif
 # What the program is built without, shown when it is linked.
 LACKS := $(strip $(if $(filter yes,$(WITH_FOREIGN)),,'filters of other programs') \
     $(if $(filter yes,$(WITH_HIREDIS)),,'Redis, which needs hiredis') \
+    $(if $(filter yes,$(WITH_OPENSSL)),,'rediss://, which needs OpenSSL') \
     $(if $(filter yes,$(WITH_LIBMD)),,'digests, which need libmd') \
     $(if $(filter yes,$(WITH_SODIUM)),,'secrets, which need libsodium') \
     $(if $(shell command -v $(PKG_CONFIG) 2>/dev/null),,'$(PKG_CONFIG), which finds the libraries'))
-OPTIONAL_CFLAGS := $(FOREIGN_CFLAGS) $(HIREDIS_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
+OPTIONAL_CFLAGS := $(FOREIGN_CFLAGS) $(HIREDIS_CFLAGS) $(OPENSSL_CFLAGS) $(LIBMD_CFLAGS) $(SODIUM_CFLAGS)
 ALL_CFLAGS := $(STD) $(WARN) -DSEEN_VERSION='"$(VERSION)"' -Isrc $(OPTIONAL_CFLAGS) $(CPPFLAGS) $(CFLAGS)
 # The sources are POSIX and C11, but those in src/port; tests are not, and take 64 bits for sizes.
 TEST_CFLAGS := $(ALL_CFLAGS) -D_GNU_SOURCE $(if $(SSE2),-Wno-conversion)
-LIBS := $(HIREDIS_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
+LIBS := $(HIREDIS_LIBS) $(OPENSSL_LIBS) $(LIBMD_LIBS) $(SODIUM_LIBS) -lz -lm
 
 # Symbols are bound at the start. Bound at the first call, each would save all vector registers on the
 # stack, and with them what memcpy left there of a secret.
@@ -110,6 +118,7 @@ endif
 ifneq ($(WITH_FOREIGN),yes)
 ABSENT += $(filter-out %/list.c %/foreign.c %/layout.c %/files.c,$(wildcard src/foreign/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
 endif
+ABSENT += $(if $(filter yes,$(WITH_OPENSSL)),%/tls_none.c,%/tls.c)
 # Sorted, or the program would depend on the locale.
 SRC   := $(sort $(filter-out $(ABSENT),$(wildcard src/*.c src/*/*.c src/*/*/*.c)))
 OBJ   := $(SRC:src/%.c=$(BUILD)/%.o)
@@ -189,9 +198,9 @@ $(BUILD)/revision: FORCE
 
 ## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
 TESTING := check unit bats fuzz-replay asan tsan
-TEST_PACKAGES := bats python3 jq strace mandoc zsh fish redis-server miller python3-prometheus-client
+TEST_PACKAGES := bats python3 jq openssl strace mandoc zsh fish redis-server miller python3-prometheus-client
 deps:
-	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libmd-dev \
+	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libssl-dev libmd-dev \
 	    libsodium-dev cracklib-runtime $(if $(filter $(TESTING),$(MAKECMDGOALS)),$(TEST_PACKAGES))
 
 ## deps-check: install what the tests need besides

@@ -25,6 +25,7 @@
 #include "file/secret.h"
 #ifdef SEEN_HIREDIS
 #include "redis/conn.h"
+#include "redis/tls.h"
 #endif
 
 const struct command *const commands[] = {
@@ -201,15 +202,27 @@ static const char *hiredis_version(void)
 #endif
 }
 
+/* NULL: not available. */
+static const char *openssl_version(void)
+{
+#ifdef SEEN_HIREDIS
+    return tls_version();
+#else
+    return NULL;
+#endif
+}
+
 static void print_version(void)
 {
     const char *hiredis = hiredis_version(), *sodium = secret_sodium_version();
+    const char *openssl = openssl_version();
     printf("seen %s\n"
            "revision: %s\n"
            "license: MIT\n"
            "hash: XXH3, 64 bits (xxHash %d.%d.%d)\n"
            "gzip input: zlib %s\n"
            "Redis: %s%s\n"
+           "TLS: %s\n"
            "digests: %s\n"
            "secrets: %s%s\n"
            "filters of other programs: %s\n"
@@ -218,6 +231,7 @@ static void print_version(void)
            SEEN_VERSION, SEEN_REVISION, XXH_VERSION_MAJOR, XXH_VERSION_MINOR, XXH_VERSION_RELEASE,
            zlibVersion(), hiredis != NULL ? "hiredis " : "not available (built without hiredis)",
            hiredis != NULL ? hiredis : "",
+           openssl != NULL ? openssl : "not available (built without OpenSSL)",
            digest_missing() == NULL ? "libmd" : "not available (built without libmd)",
            sodium != NULL ? "libsodium " : "not available (built without libsodium)",
            sodium != NULL ? sodium : "",

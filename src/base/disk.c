@@ -19,7 +19,8 @@
 
 bool disk_is_address(const char *name)
 {
-    static const char *const schemes[] = {"redis://", "rediss://", "redis+unix://"};
+    static const char *const schemes[] = {"redis://", "rediss://", "redis+unix://",
+                                          "redis-socket://", "unix://"};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         if (strncasecmp(name, schemes[i], strlen(schemes[i])) == 0)
             return true;

@@ -128,6 +128,17 @@ bool num_count(const char *s, uint64_t *out)
     return decimal_uint(&d, 3 * power, out);
 }
 
+bool num_seconds(const char *s, unsigned *ms)
+{
+    struct decimal d;
+    uint64_t v;
+    const char *rest = scan_decimal(s, &d);
+    if (rest == NULL || *rest != '\0' || !decimal_uint(&d, 3, &v) || v == 0 || v > 1000000000)
+        return false;
+    *ms = (unsigned)v;
+    return true;
+}
+
 bool num_bytes(const char *s, uint64_t *out)
 {
     struct decimal d;

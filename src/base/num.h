@@ -8,11 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool num_count(const char *s, uint64_t *out); /* 1000, 250k, 1M, 2.5G, 1e9: powers of 1000 */
-bool num_bytes(const char *s, uint64_t *out); /* 4096, 512K, 64M, 2G, 1.5T: powers of 1024;
-                                                 and what num_show_bytes writes */
-bool num_fpr(const char *s, double *out);     /* 0.001, 1e-6, 1/1000, 0.1%; 0 < p < 1 */
-bool num_ratio(const char *s, double *out);   /* 0.9, 90%, 9/10; >= 0 */
+bool num_count(const char *s, uint64_t *out);  /* 1000, 250k, 1M, 2.5G, 1e9: powers of 1000 */
+bool num_bytes(const char *s, uint64_t *out);  /* 4096, 512K, 64M, 2G, 1.5T: powers of 1024;
+                                                  and what num_show_bytes writes */
+bool num_fpr(const char *s, double *out);      /* 0.001, 1e-6, 1/1000, 0.1%; 0 < p < 1 */
+bool num_ratio(const char *s, double *out);    /* 0.9, 90%, 9/10; >= 0 */
+bool num_seconds(const char *s, unsigned *ms); /* 5, 0.25: from 1 ms to a million seconds */
 bool num_int(const char *s, long min, long max, long *out);
 
 /* Buffer size for any of these, NUL included. */

@@ -329,6 +329,8 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
         return opt_fpr(p, to);
     case TAKE_RATIO:
         return opt_ratio(p, to);
+    case TAKE_SECONDS:
+        return num_seconds(p->value, to) || bad_value(p, "seconds from 0.001 to 1000000");
     case TAKE_FEW:
     case TAKE_THREADS:
         return opt_whole(p, 1024, to);

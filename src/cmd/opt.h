@@ -32,6 +32,7 @@ enum opt_type {
     TAKE_BYTES,       /* ... above 0 */
     TAKE_FPR,         /* double */
     TAKE_RATIO,       /* double */
+    TAKE_SECONDS,     /* unsigned, in milliseconds */
     TAKE_FEW,         /* unsigned, from 1 to 1024 */
     TAKE_THREADS,     /* the same; parallel_cpus() if it is not given */
     TAKE_GENERATIONS, /* unsigned */
@@ -54,6 +55,7 @@ enum opt_type {
 #define BYTES(s, member)             INTO(TAKE_BYTES, uint64_t, s, member)
 #define FPR(s, member)               INTO(TAKE_FPR, double, s, member)
 #define RATIO(s, member)             INTO(TAKE_RATIO, double, s, member)
+#define SECONDS(s, member)           INTO(TAKE_SECONDS, unsigned, s, member)
 #define FEW(s, member)               INTO(TAKE_FEW, unsigned, s, member)
 #define GENERATIONS(s, member)       INTO(TAKE_GENERATIONS, unsigned, s, member)
 #define CHOICE(s, member, which)     INTO(TAKE_CHOICE, unsigned, s, member), .bit = (which)

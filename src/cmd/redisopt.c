@@ -12,11 +12,42 @@
             TEXT(struct open_options, password_file), .needs = " URI"                              \
     }
 
-const struct opt redisopt_connect[] = {PASSWORD_FILE, {0}};
+#define CONNECT                                                                                    \
+    PASSWORD_FILE,                                                                                 \
+        {0,                                                                                        \
+         "timeout",                                                                                \
+         "SECONDS",                                                                                \
+         "give up if connecting or a reply takes longer (default: 5 and 30)",                      \
+         SECONDS(struct open_options, timeout_ms),                                                 \
+         .needs = " URI"},                                                                         \
+        {0,                                                                                        \
+         "tls-ca",                                                                                 \
+         "FILE",                                                                                   \
+         "rediss://: trust the certificates in FILE (default: the system's)",                      \
+         TEXT(struct open_options, tls_ca),                                                        \
+         .needs = " URI"},                                                                         \
+        {0,                                                                                        \
+         "tls-cert",                                                                               \
+         "FILE",                                                                                   \
+         "rediss://: this client's certificate",                                                   \
+         TEXT(struct open_options, tls_cert),                                                      \
+         .needs = " URI"},                                                                         \
+        {0,                                                                                        \
+         "tls-key",                                                                                \
+         "FILE",                                                                                   \
+         "rediss://: its private key (default: in the same file)",                                 \
+         TEXT(struct open_options, tls_key),                                                       \
+         .needs = " tls-cert"},                                                                    \
+    {                                                                                              \
+        0, "tls-name", "NAME", "rediss://: the name in the server's certificate (default: HOST)",  \
+            TEXT(struct open_options, tls_name), .needs = " URI"                                   \
+    }
+
+const struct opt redisopt_connect[] = {CONNECT, {0}};
 const struct opt redisopt_write[] = {
     {0, "wait", "N", "wait until N replicas have what is written, fail after 5 s",
      FEW(struct open_options, replicas), .needs = " URI"},
-    PASSWORD_FILE,
+    CONNECT,
     {0},
 };
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/sig.h"
+#include "redis/dial.h"
 #include "redis/messages.h"
 
 enum {
@@ -59,6 +60,7 @@ struct cluster {
     struct conn *conns[MAX_NODES]; /* for conn_wait */
     struct pollfd polls[MAX_NODES];
     struct err trouble; /* the latest error that may be temporary */
+    bool hopeless;      /* a node refused, or was refused, for good: conn_open */
 };
 
 /* The result of sending all pending requests once. */
@@ -84,7 +86,7 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
         disconnect(node);
     if (node->conn != NULL)
         return true;
-    node->conn = conn_open(&node->address, &cl->options.conn, err);
+    node->conn = conn_open(&node->address, &cl->options.conn, &cl->hopeless, err);
     return node->conn != NULL;
 }
 
@@ -94,6 +96,8 @@ static bool connect_node(struct cluster *cl, struct node *node, struct err *err)
 static uint16_t find_node(struct cluster *cl, const struct node *teller, const char *host,
                           size_t len, unsigned port)
 {
+    if (len == 1 && host[0] == '?') /* a server that does not know its own name */
+        return NO_NODE;
     if (len == 0) {
         host = teller->address.host != NULL ? teller->address.host : "127.0.0.1";
         len = strlen(host);
@@ -179,7 +183,7 @@ static bool ask_map(struct cluster *cl, struct node *node, struct err *err)
 static void refresh_map(struct cluster *cl, uint64_t until)
 {
     size_t n = cl->n_nodes, at = cl->source;
-    for (size_t i = 0; i < 2 * n && (i < n || conn_now() < until); i++) {
+    for (size_t i = 0; i < 2 * n && (i < n || dial_now() < until); i++) {
         struct node *node = &cl->nodes[at];
         at = at + 1 < n ? at + 1 : 0;
         struct err err; /* dropped: the error that made the map old is the one to report */
@@ -477,14 +481,16 @@ struct course {
 /* Prepares the next round, after one that left requests pending. False: give up. */
 static bool prepare_next(struct cluster *cl, struct course *course, const struct round *round)
 {
+    if (cl->hopeless)
+        return false;
     if (course->until == 0)
-        course->until = conn_now() + cl->options.patience_ms;
+        course->until = dial_now() + cl->options.patience_ms;
     if (cl->is_cluster && cl->is_map_old)
         refresh_map(cl, course->until);
     if (!round->refused && !round->unreachable && ++course->redirects <= MAX_REDIRECTS)
         return true;
     bool reopens = !cl->is_cluster && round->unreachable;
-    if (sig_caught() || (reopens ? course->reopened : conn_now() >= course->until))
+    if (sig_caught() || (reopens ? course->reopened : dial_now() >= course->until))
         return false;
     course->reopened |= reopens;
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL); /* a signal ends it */

@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "port/port.h"
 #include "base/sig.h"
+#include "redis/dial.h"
+#include "redis/tls.h"
 
 void conn_name(const struct conn_address *address, char name[CONN_NAME])
 {
@@ -23,13 +24,6 @@ void conn_name(const struct conn_address *address, char name[CONN_NAME])
         snprintf(name, CONN_NAME, "[%s]:%u", address->host, address->port);
     else
         snprintf(name, CONN_NAME, "%s:%u", address->host, address->port);
-}
-
-uint64_t conn_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 enum {
@@ -45,22 +39,38 @@ enum {
 struct conn {
     struct conn_options options;
     char name[CONN_NAME];
-    redisContext *context;
+    int fd;
+    struct tls *tls; /* NULL: not encrypted */
+    redisReader *reader;
     char *out; /* out_len bytes to send; the first `sent` of them have been sent */
     size_t out_len, out_room, sent;
     size_t expected;
-    uint64_t active; /* time of the last byte sent or received, or of the first one queued */
+    uint64_t waited_from; /* the next reply has been waited for since then; 0: not yet */
+    uint64_t moved;       /* bytes sent and received since then */
+    bool is_socket;
+    bool heard;   /* the server has sent something */
+    bool refused; /* see conn_open */
     bool failed;
-    char trouble[CONN_NAME + 200];
+    char trouble[CONN_NAME + 300];
 };
 
 /* Marks the connection as failed, for this reason. The first reason stays. */
 static bool lose(struct conn *c, const char *reason)
 {
+    /* A server that expects TLS answers plain text by hanging up. */
+    bool wants_tls = !c->heard && c->tls == NULL && c->options.tls == NULL && !c->is_socket;
     if (!c->failed)
-        snprintf(c->trouble, sizeof c->trouble, "connection to '%s' lost: %.150s", c->name, reason);
+        snprintf(c->trouble, sizeof c->trouble, "connection to '%s' lost: %.200s%s", c->name,
+                 reason, wants_tls ? " (if it expects TLS, write rediss://)" : "");
     c->failed = true;
     return false;
+}
+
+/* The same for errno. */
+static bool lose_errno(struct conn *c)
+{
+    bool of_tls = c->tls != NULL && errno == EPROTO;
+    return lose(c, of_tls ? tls_trouble(c->tls, &c->refused) : strerror(errno));
 }
 
 /* ---- replies: callbacks of hiredis' parser. NULL makes it fail with "Out of memory". */
@@ -157,15 +167,34 @@ const char *conn_hiredis_version(void)
     return VERSION(HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH);
 }
 
+static bool shake_hands(struct conn *c, const char *host, uint64_t until, struct err *err)
+{
+    struct err why;
+    short events = 0;
+    c->tls = tls_begin(c->options.tls, c->fd, host, &why);
+    enum tls_state state = c->tls != NULL ? TLS_WAIT : TLS_REFUSED;
+    while (state == TLS_WAIT && (state = tls_shake(c->tls, &events, &why)) == TLS_WAIT)
+        if (!dial_wait(c->fd, events, until))
+            return fail(err,
+                        "no TLS answer from '%s' within %u s (if it expects none, write redis://)",
+                        c->name, (c->options.connect_ms + 999) / 1000);
+    c->refused = state == TLS_REFUSED;
+    return state == TLS_DONE || fail(err, "cannot connect to '%s': %s", c->name, why.text);
+}
+
 static bool connect_to(struct conn *c, const struct conn_address *a, struct err *err)
 {
-    const struct timeval wait = {c->options.connect_ms / 1000, c->options.connect_ms % 1000 * 1000};
-    c->context = a->host != NULL ? redisConnectWithTimeout(a->host, (int)a->port, wait)
-                                 : redisConnectUnixWithTimeout(a->socket, wait);
-    const char *reason = c->context == NULL     ? strerror(ENOMEM)
-                         : c->context->err != 0 ? c->context->errstr
-                                                : NULL;
-    return reason == NULL || fail(err, "cannot connect to '%s': %s", c->name, reason);
+    uint64_t until = dial_now() + c->options.connect_ms;
+    struct err why;
+    c->fd = a->host != NULL ? dial_host(a->host, a->port, until, &why)
+                            : dial_socket(a->socket, until, &why);
+    if (c->fd < 0)
+        return fail(err, "cannot connect to '%s': %.300s", c->name, why.text);
+    c->reader = redisReaderCreateWithFunctions(&functions);
+    if (c->reader == NULL)
+        return fail(err, "cannot connect to '%s': %s", c->name, strerror(ENOMEM));
+    c->reader->maxbuf = 1 << 20;
+    return c->options.tls == NULL || shake_hands(c, a->host, until, err);
 }
 
 /* Does this refusal of AUTH only mean that the server needs no password? Then this program goes on,
@@ -176,12 +205,13 @@ static bool needs_no_password(const struct conn *c, const struct reply *r)
            strstr(r->text, "without any password configured") != NULL;
 }
 
-/* Sends AUTH and SELECT as needed. */
+/* Sends AUTH and SELECT as needed; with TLS 1.3, a server says only to the first command that it
+ * wants a certificate of the client, so one is sent in any case. */
 static bool greet(struct conn *c, struct err *err)
 {
     struct requests rq = {0};
     struct replies rs = {0};
-    struct reply *out[2];
+    struct reply *out[3];
     const char *user = c->options.user, *password = c->options.password;
     bool auth = user != NULL || password != NULL;
     if (auth) {
@@ -194,11 +224,14 @@ static bool greet(struct conn *c, struct err *err)
         requests_begin(&rq, 2, "SELECT");
         requests_number(&rq, c->options.db);
     }
+    size_t n = rq.n;
+    if (c->tls != NULL)
+        requests_begin(&rq, 1, "PING");
     if (rq.n == 0)
         return true;
 
     bool ok = conn_exchange(c, &rq, &rs, out, err);
-    for (size_t i = 0; ok && i < rq.n; i++) {
+    for (size_t i = 0; ok && i < n; i++) {
         char reason[REPLY_REASON];
         if (out[i]->type == REPLY_ERROR && !(auth && i == 0 && needs_no_password(c, out[i])))
             ok = fail(err, "cannot use '%s': %s", c->name, reply_reason(out[i], reason));
@@ -211,48 +244,50 @@ static bool greet(struct conn *c, struct err *err)
 }
 
 struct conn *conn_open(const struct conn_address *address, const struct conn_options *options,
-                       struct err *err)
+                       bool *refused, struct err *err)
 {
     struct conn *c = malloc(sizeof *c);
     if (c == NULL) {
         fail_errno(err, "cannot connect to a server");
         return NULL;
     }
-    *c = (struct conn){.options = *options};
+    *c = (struct conn){.options = *options, .fd = -1, .is_socket = address->host == NULL};
     conn_name(address, c->name);
-    if (!connect_to(c, address, err)) {
-        conn_close(c);
-        return NULL;
-    }
-    if (address->host != NULL)
-        redisEnableKeepAlive(c->context);
-    c->context->reader->fn = &functions;
-    c->context->reader->maxbuf = 1 << 20;
-    if (!greet(c, err)) {
-        conn_close(c);
-        return NULL;
-    }
-    return c;
+    if (connect_to(c, address, err) && greet(c, err))
+        return c;
+    *refused = c->refused;
+    conn_close(c);
+    return NULL;
 }
 
 void conn_close(struct conn *c)
 {
     if (c == NULL)
         return;
-    if (c->context != NULL)
-        redisFree(c->context);
+    tls_end(c->tls);
+    if (c->reader != NULL)
+        redisReaderFree(c->reader);
+    if (c->fd >= 0)
+        close(c->fd);
     free(c->out);
     free(c);
 }
 
 /* ---- sending and receiving */
 
+/* The time limit of a reply begins with the next wait. */
+static void begin_clock(struct conn *c)
+{
+    c->waited_from = 0;
+    c->moved = 0;
+}
+
 void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct replies *into)
 {
     if (c->expected == 0)
-        c->active = conn_now();
+        begin_clock(c);
     c->expected += n;
-    c->context->reader->privdata = into;
+    c->reader->privdata = into;
     if (len > c->out_room - c->out_len) {
         size_t room = c->out_room + len > 2 * c->out_room ? c->out_room + len : 2 * c->out_room;
         char *out = realloc(c->out, room);
@@ -274,14 +309,16 @@ static void send_some(struct conn *c)
 {
     if (c->sent == c->out_len)
         return;
-    ssize_t n =
-        send(c->context->fd, c->out + c->sent, c->out_len - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const char *from = c->out + c->sent;
+    size_t len = c->out_len - c->sent;
+    ssize_t n = c->tls != NULL ? tls_send(c->tls, from, len)
+                               : send(c->fd, from, len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
         c->sent += (size_t)n;
-        c->active = conn_now();
+        c->moved += (size_t)n;
     }
     if (n < 0 && errno != EAGAIN && errno != EINTR && errno != EPIPE && errno != ECONNRESET)
-        lose(c, strerror(errno));
+        lose_errno(c);
     if (c->sent == c->out_len || (n < 0 && (errno == EPIPE || errno == ECONNRESET)))
         c->sent = c->out_len = 0;
 }
@@ -289,16 +326,17 @@ static void send_some(struct conn *c)
 static bool receive_some(struct conn *c)
 {
     char block[READ_BLOCK];
-    ssize_t n = recv(c->context->fd, block, sizeof block, MSG_DONTWAIT);
+    ssize_t n = c->tls != NULL ? tls_recv(c->tls, block, sizeof block)
+                               : recv(c->fd, block, sizeof block, MSG_DONTWAIT);
     if (n == 0)
         return lose(c, "the server has closed it");
     if (n < 0)
-        return errno == EAGAIN || errno == EINTR || lose(c, strerror(errno));
-    c->active = conn_now();
-    redisReader *reader = c->context->reader;
-    if (redisReaderFeed(reader, block, (size_t)n) != REDIS_OK)
-        return lose(c, reader->errstr);
-    return reader->len - reader->pos <= MAX_REPLY || lose(c, "a reply is too long");
+        return errno == EAGAIN || errno == EINTR || lose_errno(c);
+    c->heard = true;
+    c->moved += (size_t)n;
+    if (redisReaderFeed(c->reader, block, (size_t)n) != REDIS_OK)
+        return lose(c, c->reader->errstr);
+    return c->reader->len - c->reader->pos <= MAX_REPLY || lose(c, "a reply is too long");
 }
 
 enum conn_got conn_next(struct conn *c, struct reply **reply)
@@ -307,13 +345,14 @@ enum conn_got conn_next(struct conn *c, struct reply **reply)
     if (c->expected == 0)
         return CONN_NOTHING;
     /* Replies that came before a loss are returned before it is reported. */
-    if (redisReaderGetReply(c->context->reader, &parsed) != REDIS_OK) {
-        lose(c, c->context->reader->errstr);
+    if (redisReaderGetReply(c->reader, &parsed) != REDIS_OK) {
+        lose(c, c->reader->errstr);
         return CONN_FAILED;
     }
     if (parsed == NULL)
         return c->failed ? CONN_FAILED : CONN_NOTHING;
     c->expected--;
+    begin_clock(c);
     *reply = parsed;
     return CONN_REPLY;
 }
@@ -328,14 +367,23 @@ static unsigned patience_of(const struct conn *c)
     return ends ? AFTER_SIGNAL_MS : c->options.reply_ms;
 }
 
-/* Receives data if poll found any, and checks the time-out. False: neither data nor a failure. */
+/* Milliseconds for that many bytes at the least rate. */
+static uint64_t time_of(uint64_t bytes)
+{
+    return bytes * 1000 / CONN_LEAST_RATE;
+}
+
+/* Receives data if poll found any, and checks the time limit. False: neither data nor a failure. */
 static bool get_on(struct conn *c, const struct pollfd *found)
 {
-    if (found->revents & ~POLLOUT) {
+    bool readable = (found->revents & ~POLLOUT) != 0;
+    bool late = dial_now() >= c->waited_from + patience_of(c) + time_of(c->moved);
+    /* What came before this process looked is not late. */
+    if (readable && !(late && c->reader->len > c->reader->pos)) {
         receive_some(c);
         return true;
     }
-    if (found->revents != 0 || conn_now() < c->active + patience_of(c))
+    if (!late)
         return false;
     snprintf(c->trouble, sizeof c->trouble, "no answer from '%s' within %u s", c->name,
              (patience_of(c) + 999) / 1000);
@@ -348,10 +396,12 @@ void conn_wait(struct conn *const *conns, size_t n, struct pollfd *room)
     for (bool has_got_on = n == 0; !has_got_on;) {
         for (size_t i = 0; i < n; i++) {
             struct conn *c = conns[i];
+            if (c->waited_from == 0)
+                c->waited_from = dial_now();
             send_some(c);
             if (c->failed)
                 return;
-            room[i] = (struct pollfd){.fd = c->context->fd,
+            room[i] = (struct pollfd){.fd = c->fd,
                                       .events = (short)(POLLIN | (c->out_len > 0 ? POLLOUT : 0))};
         }
         poll(room, n, LOOK_MS); /* if it fails, all revents stay 0 */
@@ -389,6 +439,8 @@ const char *conn_trouble(const struct conn *c)
 
 bool conn_is_stale(const struct conn *c)
 {
-    struct pollfd p = {.fd = c->context->fd, .events = POLLIN};
-    return c->failed || c->expected > 0 || poll(&p, 1, 0) != 0;
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    if (c->failed || c->expected > 0)
+        return true;
+    return poll(&p, 1, 0) != 0 && (c->tls == NULL || !tls_is_quiet(c->tls));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * A connection to one Redis server. Commands are queued, then sent while replies are read, on any
- * number of connections at once. hiredis connects and parses.
+ * number of connections at once, encrypted or not. hiredis parses replies.
  *
  *     struct conn *c = conn_open(&address, &options, &err);           // NULL: see err
  *     conn_exchange(c, &requests, &replies, &err);                    // one server, all at once
@@ -10,8 +10,10 @@
  *     conn_wait(conns, n, room);                                      // until data or a failure
  *     while ((got = conn_next(c, &reply)) == CONN_REPLY) ...
  *
- * A time-out runs from the last byte that was sent or received, and is noticed up to a second late.
- * After any failure a connection is unusable: close it. Not for two threads at once.
+ * The time limit of a reply runs from the end of the one before it, or from the first command that
+ * was queued. A large one has more time: what it takes at CONN_LEAST_RATE. That a limit has passed
+ * is noticed up to a second late. After any failure a connection is unusable: close it. Not for two
+ * threads at once.
  */
 #ifndef REDIS_CONN_H
 #define REDIS_CONN_H
@@ -31,14 +33,23 @@ struct conn_address {
     const char *socket;
 };
 
-enum { CONN_CONNECT_MS = 5000, CONN_REPLY_MS = 30000 }; /* usual time-outs, in milliseconds */
+enum {
+    CONN_CONNECT_MS = 5000, /* usual time limits, in milliseconds */
+    CONN_REPLY_MS = 30000,
+    CONN_LEAST_RATE =
+        64 << 10, /* bytes a second, either way: a slow line, but not one that drips */
+};
+
+struct tls_context;
 
 /* The strings must outlive the connections. */
 struct conn_options {
     const char *user;     /* NULL: the server's default user */
     const char *password; /* NULL: none */
     unsigned db;
-    unsigned connect_ms, reply_ms;
+    const struct tls_context *tls; /* NULL: not encrypted */
+    unsigned connect_ms;           /* also for the handshake of TLS */
+    unsigned reply_ms;
 };
 
 /* The name for messages: "host:port", "[::1]:port" or the socket's path. Truncated if longer. */
@@ -48,9 +59,10 @@ void conn_name(const struct conn_address *address, char name[CONN_NAME]);
 /* The version, such as "0.14.1". */
 const char *conn_hiredis_version(void);
 
-/* Connects, authenticates, and selects the database. */
+/* Connects, authenticates, and selects the database. NULL: see err; *refused: a new attempt would
+ * fail, too, since a certificate, a name or a version of TLS does not fit. */
 struct conn *conn_open(const struct conn_address *address, const struct conn_options *options,
-                       struct err *err);
+                       bool *refused, struct err *err);
 void conn_close(struct conn *c); /* or NULL */
 
 /* Copies the bytes of n commands into the send queue. The replies are stored in *into, which must
@@ -82,8 +94,5 @@ const char *conn_trouble(const struct conn *c);
 /* Is the connection unusable, for example because the server closed it when idle? Costs a system
  * call. */
 bool conn_is_stale(const struct conn *c);
-
-/* The monotonic clock, in milliseconds. */
-uint64_t conn_now(void);
 
 #endif

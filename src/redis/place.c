@@ -9,6 +9,7 @@
 
 #include "base/sig.h"
 #include "redis/password.h"
+#include "redis/tls.h"
 #include "file/header.h"
 
 /* ---- The configuration of a filter. */
@@ -428,6 +429,31 @@ bool redis_settle(struct redis *r, struct err *err)
 
 /* ---- Connecting. */
 
+static bool open_tls(struct redis *r, const struct open_options *o, struct err *err)
+{
+    const struct tls_files files = {o->tls_ca, o->tls_cert, o->tls_key, o->tls_name};
+    if (r->uri.tls)
+        return (r->tls = tls_open(&files, err)) != NULL;
+    return (files.ca == NULL && files.cert == NULL && files.name == NULL) ||
+           redis_unfit(r, err, "a --tls option needs rediss://");
+}
+
+/* A time limit that was given bounds retries, too. */
+static struct cluster_options options_of(const struct redis *r, const struct open_options *o)
+{
+    unsigned limit = r->uri.timeout_ms != 0 ? r->uri.timeout_ms : o->timeout_ms;
+    unsigned wait = limit != 0 && limit / 2 < CLUSTER_WAIT_MS ? limit / 2 : CLUSTER_WAIT_MS;
+    return (struct cluster_options){
+        .conn = {.password = r->password,
+                 .tls = r->tls,
+                 .connect_ms = limit != 0 ? limit : CONN_CONNECT_MS,
+                 .reply_ms = limit != 0 ? limit : CONN_REPLY_MS},
+        .patience_ms = limit != 0 && limit < CLUSTER_PATIENCE_MS ? limit : CLUSTER_PATIENCE_MS,
+        .replicas = o->replicas,
+        .wait_ms = wait != 0 ? wait : 1,
+    };
+}
+
 struct redis *redis_connect(const char *name, const struct open_options *options, struct err *err)
 {
     static const struct open_options defaults;
@@ -449,13 +475,8 @@ struct redis *redis_connect(const char *name, const struct open_options *options
                redis_unfit(r, err, "filters of the Bloom module have no shards")) &&
               name_shards(r, err);
     r->store.wants_bytes = r->n_shards > 1 || redis_is_module(r);
-    if (ok && password_read(o->password_file, &r->password, err)) {
-        const struct cluster_options cluster = {.conn = {.password = r->password,
-                                                         .connect_ms = CONN_CONNECT_MS,
-                                                         .reply_ms = CONN_REPLY_MS},
-                                                .patience_ms = CLUSTER_PATIENCE_MS,
-                                                .replicas = o->replicas,
-                                                .wait_ms = CLUSTER_WAIT_MS};
+    if (ok && open_tls(r, o, err) && password_read(o->password_file, &r->password, err)) {
+        const struct cluster_options cluster = options_of(r, o);
         r->cluster = cluster_open(&r->uri, &cluster, err);
     }
     if (r->cluster != NULL)
@@ -467,6 +488,7 @@ struct redis *redis_connect(const char *name, const struct open_options *options
 void redis_close(struct redis *r)
 {
     cluster_close(r->cluster);
+    tls_close(r->tls);
     password_free(r->password);
     for (unsigned i = 0; r->shard != NULL && i < r->n_shards; i++)
         free(r->shard[i].bits.name);

@@ -60,6 +60,7 @@ struct redis {
     struct uri uri;
     struct layout_spec spec; /* of the address; kind NULL: it has none */
     char *password;          /* NULL: none */
+    struct tls_context *tls; /* NULL: not encrypted */
     struct cluster *cluster;
     struct shard *shard;
     unsigned n_shards;

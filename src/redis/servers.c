@@ -8,5 +8,6 @@
 #define REDIS NULL, NULL, NULL, NULL
 #endif
 
-const struct store_place store_servers[] = {
-    {"redis://", REDIS}, {"rediss://", REDIS}, {"redis+unix://", REDIS}, {.prefix = NULL}};
+const struct store_place store_servers[] = {{"redis://", REDIS},      {"rediss://", REDIS},
+                                            {"redis+unix://", REDIS}, {"redis-socket://", REDIS},
+                                            {"unix://", REDIS},       {.prefix = NULL}};

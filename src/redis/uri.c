@@ -8,7 +8,15 @@
 #include <string.h>
 #include <strings.h>
 
-static const char TCP[] = "redis://", LOCAL[] = "redis+unix://", TLS[] = "rediss://";
+#include "base/num.h"
+
+static const struct {
+    const char *prefix;
+    bool local, tls;
+} schemes[] = {
+    {"redis://", false, false},       {"rediss://", false, true}, {"redis+unix://", true, false},
+    {"redis-socket://", true, false}, {"unix://", true, false},
+};
 
 /* Database numbers are a C int in the server. */
 enum { MAX_DB = INT32_MAX, MAX_PORT = 65535 };
@@ -36,11 +44,6 @@ static bool refuse(struct parser *ps, const char *fmt, ...)
     va_end(ap);
     /* The text can be as long as a command line: truncates it, so that the reason fits. */
     return fail(ps->err, "cannot use '%.1000s': %s", ps->text, reason);
-}
-
-static bool begins(const char *text, const char *scheme)
-{
-    return strncasecmp(text, scheme, strlen(scheme)) == 0;
 }
 
 /* Cuts s at the first `c`: returns the part before it and leaves the part after it in *s. Without a
@@ -140,15 +143,34 @@ static bool refuse_password(struct parser *ps)
                       "REDISCLI_AUTH or a file for --password-file");
 }
 
-enum { LAYOUT, DB, SHARDS, KEY, PASSWORD, N_PARAMETERS };
+enum { LAYOUT, DB, SHARDS, KEY, TIMEOUT, PASSWORD, N_PARAMETERS };
 
-/* Sets of them. PASSWORD is never taken. */
-enum { USUAL = 1 << LAYOUT | 1 << DB | 1 << SHARDS, WITH_KEY = USUAL | 1 << KEY };
-
-/* One NAME=VALUE. `known`: the parameters of the scheme. *given: the parameters seen so far. */
-static bool parse_parameter(struct parser *ps, struct span value, unsigned known, unsigned *given)
+static bool refuse_unknown(struct parser *ps, int len, const char *name, struct span value)
 {
-    static const char *const names[] = {"layout", "db", "shards", "key", "password"};
+    const char *layout = ps->uri->layout;
+    if (layout == NULL || value.p == NULL)
+        return refuse(ps, "unknown parameter '%.*s'; known are: layout, db, shards, key, timeout",
+                      len, name);
+    /* As in layout=gozero&bits=1000. */
+    return refuse(ps,
+                  "unknown parameter '%.*s'; if it is one of the layout, write "
+                  "layout=%.200s%c%.*s=%.*s",
+                  len, name, layout, strchr(layout, ':') != NULL ? ',' : ':', len, name,
+                  value.end - value.p < 40 ? (int)(value.end - value.p) : 40, value.p);
+}
+
+static bool parse_seconds(struct parser *ps, struct span value)
+{
+    const char *text;
+    return decode_text(ps, "timeout", value, &text) &&
+           (num_seconds(text, &ps->uri->timeout_ms) ||
+            refuse(ps, "timeout takes seconds from 0.001 to 1000000"));
+}
+
+/* One NAME=VALUE. *given: the parameters seen so far; KEY too, if the path was the key. */
+static bool parse_parameter(struct parser *ps, struct span value, unsigned *given)
+{
+    static const char *const names[] = {"layout", "db", "shards", "key", "timeout", "password"};
     struct span name = cut(&value, '=');
     size_t name_len = (size_t)(name.end - name.p);
     unsigned parameter = 0;
@@ -158,9 +180,8 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned known
     int len = name.end - name.p < 40 ? (int)(name.end - name.p) : 40;
     if (parameter == PASSWORD)
         return refuse_password(ps);
-    if (!(1U << parameter & known))
-        return refuse(ps, "unknown parameter '%.*s'; known are: %slayout, db, shards", len, name.p,
-                      known == WITH_KEY ? "key, " : "");
+    if (parameter == N_PARAMETERS)
+        return refuse_unknown(ps, len, name.p, value);
     if (*given & 1U << parameter)
         return refuse(ps, "parameter '%.*s' is given twice", len, name.p);
     if (value.p == NULL)
@@ -173,17 +194,22 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned known
         return number(ps, "db", value, 0, MAX_DB, &ps->uri->db);
     case SHARDS:
         return number(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
+    case TIMEOUT:
+        return parse_seconds(ps, value);
     default:
         return decode_key(ps, value);
     }
 }
 
-static bool parse_query(struct parser *ps, struct span query, unsigned known, unsigned *given)
+/* The parameters, one of which is the key, unless *given has it. */
+static bool parse_query(struct parser *ps, struct span query, unsigned given)
 {
     while (query.p != NULL)
-        if (!parse_parameter(ps, cut(&query, '&'), known, given))
+        if (!parse_parameter(ps, cut(&query, '&'), &given))
             return false;
-    return true;
+    return given & 1 << KEY ||
+           refuse(ps, ps->uri->host != NULL ? "it names no key: redis://HOST/KEY"
+                                            : "it names no key: redis+unix:///SOCKET?key=KEY");
 }
 
 /* USER@, if it is there. */
@@ -227,19 +253,15 @@ static bool parse_host(struct parser *ps, struct span authority)
 
 static bool parse_tcp(struct parser *ps, struct span rest)
 {
-    unsigned given = 0;
     struct span query = rest, path = cut(&query, '?');
     struct span authority = cut(&path, '/');
-    if (!parse_user(ps, &authority) || !parse_host(ps, authority))
-        return false;
-    if (path.p == NULL)
-        return refuse(ps, "it names no key: redis://HOST/KEY");
-    return decode_path(ps, path) && parse_query(ps, query, USUAL, &given);
+    bool has_key = path.p != NULL && path.p < path.end;
+    return parse_user(ps, &authority) && parse_host(ps, authority) &&
+           (!has_key || decode_path(ps, path)) && parse_query(ps, query, (unsigned)has_key << KEY);
 }
 
 static bool parse_local(struct parser *ps, struct span rest)
 {
-    unsigned given = 0;
     struct span query = rest, path = cut(&query, '?');
     struct span slash = path, authority = cut(&slash, '/');
     if (!parse_user(ps, &authority))
@@ -251,26 +273,21 @@ static bool parse_local(struct parser *ps, struct span rest)
         return false;
     if (strlen(ps->uri->socket) > URI_MAX_SOCKET)
         return refuse(ps, "the path of a socket has at most %d bytes", (int)URI_MAX_SOCKET);
-    if (!parse_query(ps, query, WITH_KEY, &given))
-        return false;
-    return given & 1 << KEY || refuse(ps, "it names no key: redis+unix:///SOCKET?key=KEY");
+    return parse_query(ps, query, 0);
 }
 
 static bool parse(struct parser *ps)
 {
     struct span all = {ps->text, ps->text + strlen(ps->text)};
-    if (begins(ps->text, TLS))
-        return refuse(ps, "this program has no TLS; run a tunnel such as stunnel beside it, and "
-                          "name that with redis:// or redis+unix://");
-    if (begins(ps->text, LOCAL)) {
-        all.p += strlen(LOCAL);
-        return parse_local(ps, all);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t len = strlen(schemes[i].prefix);
+        if (strncasecmp(ps->text, schemes[i].prefix, len) != 0)
+            continue;
+        all.p += len;
+        ps->uri->tls = schemes[i].tls;
+        return schemes[i].local ? parse_local(ps, all) : parse_tcp(ps, all);
     }
-    if (begins(ps->text, TCP)) {
-        all.p += strlen(TCP);
-        return parse_tcp(ps, all);
-    }
-    return refuse(ps, "it does not begin with redis:// or redis+unix://");
+    return refuse(ps, "it does not begin with redis://, rediss:// or redis+unix://");
 }
 
 bool uri_parse(const char *text, struct uri *out, struct err *err)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * The address of a value in Redis, given instead of a file name:
  *
- *     redis://[USER@]HOST[:PORT]/KEY[?layout=SPEC&db=N&shards=S]
- *     redis+unix://[USER@]/SOCKET?key=KEY[&layout=SPEC&db=N&shards=S]
+ *     redis://[USER@]HOST[:PORT]/KEY[?layout=SPEC&db=N&shards=S&timeout=SECONDS]
+ *     rediss://...                                     the same, with TLS
+ *     redis+unix://[USER@]/SOCKET?key=KEY[&layout=SPEC&db=N&shards=S&timeout=SECONDS]
+ *
+ * ?key=KEY may stand for /KEY, too. redis-socket:// and unix:// are redis+unix://.
  *
  * All parts are percent-decoded (RFC 3986); an IPv6 address stands in brackets. A '+' does
  * not stand for a space. After the scheme and the authority, only '%' and, as separators, '?' and
@@ -30,14 +33,16 @@ enum {
 struct uri {
     const char *host; /* without brackets */
     unsigned port;
+    bool tls;
     const char *socket; /* absolute path */
     const char *user;
     const char *key; /* key_len bytes, at least one; any of them may be NUL */
     size_t key_len;
     const char *layout;
     unsigned db;
-    unsigned shards; /* at least 1 */
-    char *store;     /* owns the strings */
+    unsigned shards;     /* at least 1 */
+    unsigned timeout_ms; /* 0: not given */
+    char *store;         /* owns the strings */
 };
 
 /* On failure *out needs no uri_free. */

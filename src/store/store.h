@@ -56,6 +56,9 @@ struct store {
 
 /* For stores that are not files. All zero, or NULL instead of a pointer to them: the defaults. */
 struct open_options {
+    unsigned timeout_ms; /* to connect, and for each reply; 0: the usual limits */
+    /* Of TLS, as struct tls_files has them; NULL: not given. */
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     const char *password_file; /* its first line is the password; NULL: the environment has it */
     /* Number of replicas that must have received what is written. If they do not have keys in time,
      * adding fails, and the keys are not reported as added, although the server has them. */

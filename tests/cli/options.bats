@@ -436,6 +436,16 @@ TABLE
         cat <<TABLE
 $command --password-file elsewhere
 $command --password-file ! --password-file lines F lines
+$command --timeout elsewhere
+$command --timeout ! --timeout 5 F lines
+$command --tls-ca elsewhere
+$command --tls-ca ! --tls-ca lines F lines
+$command --tls-cert elsewhere
+$command --tls-cert ! --tls-cert lines F lines
+$command --tls-name elsewhere
+$command --tls-name ! --tls-name h F lines
+$command --tls-key elsewhere
+$command --tls-key ! --tls-key lines F lines
 TABLE
     done
     cat <<'TABLE'
@@ -445,10 +455,40 @@ dedup --wait elsewhere
 dedup --wait ! --wait 1 f lines
 stats --password-file elsewhere
 stats --password-file ! --password-file lines f
+stats --timeout elsewhere
+stats --timeout ! --timeout 5 f
+stats --tls-ca elsewhere
+stats --tls-ca ! --tls-ca lines f
+stats --tls-cert elsewhere
+stats --tls-cert ! --tls-cert lines f
+stats --tls-name elsewhere
+stats --tls-name ! --tls-name h f
+stats --tls-key elsewhere
+stats --tls-key ! --tls-key lines f
 import --password-file elsewhere
 import --password-file ! --password-file lines --layout gozero:bits=20000 foreign -o new
+import --timeout elsewhere
+import --timeout ! --timeout 5 --layout gozero:bits=20000 foreign -o new
+import --tls-ca elsewhere
+import --tls-ca ! --tls-ca lines --layout gozero:bits=20000 foreign -o new
+import --tls-cert elsewhere
+import --tls-cert ! --tls-cert lines --layout gozero:bits=20000 foreign -o new
+import --tls-name elsewhere
+import --tls-name ! --tls-name h --layout gozero:bits=20000 foreign -o new
+import --tls-key elsewhere
+import --tls-key ! --tls-key lines --layout gozero:bits=20000 foreign -o new
 export --password-file elsewhere
 export --password-file ! --password-file lines gozero -o new
+export --timeout elsewhere
+export --timeout ! --timeout 5 gozero -o new
+export --tls-ca elsewhere
+export --tls-ca ! --tls-ca lines gozero -o new
+export --tls-cert elsewhere
+export --tls-cert ! --tls-cert lines gozero -o new
+export --tls-name elsewhere
+export --tls-name ! --tls-name h gozero -o new
+export --tls-key elsewhere
+export --tls-key ! --tls-key lines gozero -o new
 export --wait elsewhere
 export --wait ! --wait 1 gozero -o new
 TABLE

@@ -98,7 +98,8 @@ TEST(socket)
     refused("redis+unix:///s", "it names no key: redis+unix:///SOCKET?key=KEY");
     refused("redis+unix:///s?key=", "the key is empty");
     refused("redis+unix:///s%00?key=k", "the socket's path holds a NUL");
-    refused("redis+unix:///s?kez=k", "unknown parameter 'kez'; known are: key, layout, db, shards");
+    refused("redis+unix:///s?kez=k",
+            "unknown parameter 'kez'; known are: layout, db, shards, key, timeout");
 
     char text[256];
     for (int len = URI_MAX_SOCKET; len <= URI_MAX_SOCKET + 1; len++) {
@@ -109,16 +110,15 @@ TEST(socket)
 
 TEST(refusals)
 {
-    refused("file:///x", "it does not begin with redis:// or redis+unix://");
-    refused("rediss://h/k", "this program has no TLS; run a tunnel such as stunnel beside it, and "
-                            "name that with redis:// or redis+unix://");
+    refused("file:///x", "it does not begin with redis://, rediss:// or redis+unix://");
     refused("redis://", "the host is empty");
     refused("redis:///k", "the host is empty");
     refused("redis://u@/k", "the host is empty");
     refused("redis://@h/k", "the user is empty");
     refused("redis://h", "it names no key: redis://HOST/KEY");
     refused("redis://h?db=1", "it names no key: redis://HOST/KEY");
-    refused("redis://h/", "the key is empty");
+    refused("redis://h/", "it names no key: redis://HOST/KEY");
+    refused("redis://h/k?key=k", "parameter 'key' is given twice");
     refused("redis://h%00/k", "the host holds a NUL");
     refused("redis://u%00@h/k", "the user holds a NUL");
     refused("redis://h/k?layout=%00", "the layout holds a NUL");
@@ -143,6 +143,36 @@ TEST(refusals)
     MUST(parse("redis+unix:///s?key=0/urls"));
 }
 
+TEST(other_schemes)
+{
+    MUST(parse("rediss://u@h:1/k?timeout=2.5"));
+    CHECK(uri.tls && uri.port == 1 && uri.timeout_ms == 2500);
+    MUST(parse("redis://h/k"));
+    CHECK(!uri.tls && uri.timeout_ms == 0);
+    static const char *const local[] = {"unix:///s?key=k", "redis-socket:///s?key=k"};
+    for (size_t i = 0; i < 2; i++) {
+        MUST(parse(local[i]));
+        CHECK_STR(uri.socket, "/s");
+        CHECK(disk_is_address(local[i]));
+    }
+    static const char *const keys[] = {"redis://h?key=a/b", "redis://h/?key=a/b"};
+    for (size_t i = 0; i < 2; i++) {
+        MUST(parse(keys[i]));
+        check_key("a/b", 3);
+    }
+    static const char *const times[] = {"", "0", "-1", "1s", "1e9", "0.0001"};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        char text[60];
+        snprintf(text, sizeof text, "redis://h/k?timeout=%s", times[i]);
+        refused(text, *times[i] != '\0' ? "timeout takes seconds from 0.001 to 1000000"
+                                        : "the timeout is empty");
+    }
+    refused("redis://h/k?layout=gozero&bits=9", "unknown parameter 'bits'; if it is one of the "
+                                                "layout, write layout=gozero:bits=9");
+    refused("redis://h/k?layout=redisson:bits=9&k=3", "unknown parameter 'k'; if it is one of the "
+                                                      "layout, write layout=redisson:bits=9,k=3");
+}
+
 TEST(percent_signs)
 {
     const char *reason =
@@ -160,9 +190,9 @@ TEST(percent_signs)
 
 TEST(parameters)
 {
-    const char *known = "; known are: layout, db, shards";
+    const char *known = "; known are: layout, db, shards, key, timeout";
     char want[200];
-    static const char *const unknown[] = {"", "Db", "key", "layout2", "d"};
+    static const char *const unknown[] = {"", "Db", "Key", "layout2", "d"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         char text[100];
         snprintf(text, sizeof text, "redis://h/k?%s=1", unknown[i]);
@@ -216,6 +246,7 @@ int main(void)
     RUN(ipv6);
     RUN(socket);
     RUN(refusals);
+    RUN(other_schemes);
     RUN(percent_signs);
     RUN(parameters);
     RUN(long_text);
