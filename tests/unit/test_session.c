@@ -812,7 +812,6 @@ TEST(memory_for_a_layer_that_was_not_written_does_not_stay)
     for (uint64_t pages = 1; pages <= 1000; pages += 999) {
         struct header h = f.header;
         h.layers[1] = h.layers[0];
-        h.layers[1].id = 2;
         bloom_to(&(struct bloom){.pages = pages, .k = 6, .lines = 1}, &h.layers[1]);
         h.n_layers = 2;
         format_place_last(&h);
