@@ -30,7 +30,7 @@
 #include "cmd/feed.h"
 #include "cmd/opt.h"
 #include "cmd/sources.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/refit.h"
 #include "store/store.h"
 #include "write/writer.h"

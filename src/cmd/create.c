@@ -21,7 +21,7 @@
 #include "file/chain.h"
 #include "write/builder.h"
 #include "foreign/foreign.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/assembly.h"
 #include "write/writer.h"
 

@@ -15,7 +15,7 @@
 #include "cmd/warn.h"
 #include "foreign/files.h"
 #include "foreign/foreign.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/assembly.h"
 
 struct import {

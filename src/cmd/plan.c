@@ -12,7 +12,7 @@
 #include "cmd/report.h"
 #include "foreign/layout.h"
 #include "file/chain.h"
-#include "file/header.h"
+#include "file/design.h"
 
 /* ---- Layouts. */
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "file/header.h"
+#include "file/design.h"
 
 /* Prints what a design makes of n keys (n as with design_plan): a table of the kinds of filters,
  * and of its layout; or the layers of a filter that has several. With `json`, one JSON object. */

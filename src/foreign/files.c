@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "file/header.h"
+#include "file/design.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "file/header.h"
+#include "file/design.h"
 #include "redis/module.h"
 #include "redis/place.h"
 #include "redis/redis.h"

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/sig.h"
 #include "file/chain.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "file/layers.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include "base/sig.h"
 #include "redis/password.h"
 #include "redis/tls.h"
-#include "file/header.h"
+#include "file/design.h"
 
 /* ---- The configuration of a filter. */
 

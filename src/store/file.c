@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "file/chain.h"
 #include "file/filter.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "file/session.h"
 #include "store/store.h"
 #include "write/assembly.h"

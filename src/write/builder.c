@@ -13,7 +13,7 @@
 #include "base/ram.h"
 #include "file/chain.h"
 #include "write/combine.h"
-#include "file/header.h"
+#include "file/design.h"
 
 /* The most memory that a thread uses besides that for keys: two chunks of input and a batch; or,
  * after the input, the part of the filter that it builds. */

@@ -34,7 +34,7 @@
 #include "keys/keyset.h"
 #include "file/filter.h"
 #include "file/format.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/assembly.h"
 #include "write/writer.h"
 

@@ -12,7 +12,7 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "keys/xxh3.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/combine.h"
 
 /* The batch, in an unnamed file, mapped. */

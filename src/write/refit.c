@@ -9,7 +9,7 @@
 #include "file/chain.h"
 #include "file/filter.h"
 #include "write/builder.h"
-#include "file/header.h"
+#include "file/design.h"
 
 /* A file is replaced if it is more than this many times as large as its replacement. The
  * replacement, one layer, takes about 1.12 times the bits of a filter that does not grow. So a file

@@ -12,7 +12,7 @@
 #include "check.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "file/layers.h"
 #include "write/builder.h"
 #include "write/combine.h"

@@ -17,7 +17,7 @@
 #include "scratchdir.h"
 #include "write/advance.h"
 #include "write/assembly.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "store/store.h"
 
 static uint64_t key(uint64_t i)

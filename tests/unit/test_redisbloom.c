@@ -16,7 +16,7 @@
 #include "file/chain.h"
 #include "write/assembly.h"
 #include "foreign/foreign.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/repair.h"
 #include "file/session.h"
 #include "store/store.h"

@@ -15,7 +15,7 @@
 #include "scratchdir.h"
 #include "file/chain.h"
 #include "file/session.h"
-#include "file/header.h"
+#include "file/design.h"
 #include "write/assembly.h"
 #include "store/store.h"
 

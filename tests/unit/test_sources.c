@@ -10,7 +10,7 @@
 #include "keys/prep.h"
 #include "scratchdir.h"
 #include "write/assembly.h"
-#include "file/header.h"
+#include "file/design.h"
 
 /* Makes an empty filter. */
 static void make(const char *path, uint32_t prep)

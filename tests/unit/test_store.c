@@ -14,7 +14,7 @@
 #include "file/chain.h"
 #include "file/filter.h"
 #include "write/assembly.h"
-#include "file/header.h"
+#include "file/design.h"
 
 enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
 
