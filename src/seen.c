@@ -140,6 +140,19 @@ static const struct {
     {"version", "is not a command; did you mean '--version'?"},
 };
 
+/* The only command that begins so; NULL: none, or several. */
+static const char *begins_with(const char *name)
+{
+    const char *found = NULL;
+    int n = 0;
+    for (const struct command *const *c = commands; *c != NULL; c++)
+        if (strncmp((*c)->name, name, strlen(name)) == 0) {
+            found = (*c)->name;
+            n++;
+        }
+    return n == 1 ? found : NULL;
+}
+
 static int unknown_command(const char *name)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -151,6 +164,8 @@ static int unknown_command(const char *name)
         if (strcasecmp((*c)->name, name) == 0)
             t.nearest = (*c)->name;
     }
+    if (t.nearest == NULL)
+        t.nearest = begins_with(name);
     if (t.nearest != NULL)
         return opt_misuse(NULL, "'%s' " MEANS("%s"), name, t.nearest);
     if (keyopt_is_list(name))
@@ -186,6 +201,7 @@ static void print_help(FILE *out)
     }
     fputs("\n"
           "  seen help COMMAND  lists the options of a command, as does seen COMMAND --help\n"
+          "  seen help PAGE     opens a manual page: keys, passwords, layouts, redis\n"
           "  seen --version     prints version and features\n"
           "\n"
           "Exit status: 0 success (query: some record was selected), 1 query selected none,\n"
@@ -272,8 +288,26 @@ static void list_layouts(void)
     }
 }
 
-/* seen help [COMMAND [--all]]; for completion scripts: seen help --commands, seen help --layouts,
- * seen help --options COMMAND. */
+/* Opens the manual page of this name, if there is one: "keys" is seen-keys(7). False: there is
+ * none.
+ */
+static bool show_page(const char *name)
+{
+    static const char *const pages[] = {"internals", "keys",        "layouts", "news",
+                                        "passwords", "performance", "redis"};
+    char page[32];
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        if (strcmp(name, pages[i]) != 0)
+            continue;
+        snprintf(page, sizeof page, "seen-%s", name);
+        execlp("man", "man", "7", page, (char *)NULL);
+        return !say_error("cannot run 'man 7 %s': %s", page, strerror(errno));
+    }
+    return false;
+}
+
+/* seen help [COMMAND [--all]], seen help PAGE; for completion scripts: seen help --commands, seen
+ * help --layouts, seen help --options COMMAND. */
 static int run_help(int argc, char **argv)
 {
     bool options = argc > 1 && strcmp(argv[1], "--options") == 0;
@@ -293,6 +327,8 @@ static int run_help(int argc, char **argv)
     if (argc != 2 + (options || all))
         return opt_misuse(NULL, "'seen help' takes the name of one command");
     const struct command *command = find_command(argv[1 + options]);
+    if (command == NULL && argc == 2 && show_page(argv[1]))
+        return EXIT_ERROR;
     if (command == NULL)
         return unknown_command(argv[1 + options]);
     if (options)

@@ -46,7 +46,7 @@ static bool work(void *ctx, void *slot, struct err *err)
     struct changing *c = ctx;
     struct part *r = slot;
     struct change *change = &c->change;
-    bool asks = change->op == COUNTS_SUBTRACT && !change->skip_absent && !change->repeated;
+    bool asks = change->op != COUNTS_ADD && !change->skip_absent && !change->repeated;
     struct batch *b;
     r->absent = 0;
     while ((b = feed_next(&r->part)) != NULL) {
@@ -120,6 +120,18 @@ static void warn_if_full(const struct changing *c)
     say_warning("%s", text);
 }
 
+/* Keys of the batch that were added more often than it removes them. */
+static void report_left(const struct changing *c)
+{
+    const struct counts_seen *seen = &c->change.made.seen;
+    uint64_t left = seen->both - (seen->a - seen->made);
+    if (c->change.op == COUNTS_SUBTRACT && left > 0)
+        say_note("%" PRIu64 " of these keys %s still in '%s', where %s added more often; --all "
+                 "removes a key entirely",
+                 left, left == 1 ? "is" : "are", c->change.path,
+                 left == 1 ? "it was" : "they were");
+}
+
 static void report_batch(const struct changing *c)
 {
     const struct change *change = &c->change;
@@ -127,9 +139,11 @@ static void report_batch(const struct changing *c)
     feed_report(&c->feed);
     if (change->applied) {
         warn_if_full(c);
-        if (lacking > 0 && change->op == COUNTS_SUBTRACT)
-            say_note("%" PRIu64 " key%s not in the filter, or not so often, and skipped", lacking,
-                     lacking == 1 ? " was" : "s were");
+        if (lacking > 0 && change->op != COUNTS_ADD)
+            say_note("%" PRIu64 " key%s not in the filter%s, and skipped", lacking,
+                     lacking == 1 ? " was" : "s were",
+                     change->op == COUNTS_SUBTRACT ? ", or not so often" : "");
+        report_left(c);
         if (c->verbose)
             report_change(c);
     } else if (c->verbose) {

@@ -127,11 +127,17 @@ static bool take_create_opt(void *create, struct opt_parser *p, int id)
     return layout_parse(p->value, &c->layout, &err) || say_failure(&err);
 }
 
+#define KINDS                                                                                      \
+    "--compact, --counted, --generations and --layout make other filters than one that grows"
+
 static const struct opt_hint hints[] = {
+    {"-e", "-p gives the false-positive rate, -k a key"},
     {"--count", "-n gives the number of keys, --counted makes a set that counts them"},
     {"-o", "FILTER is the first operand"},
     {"--output", "FILTER is the first operand"},
     {"-v", "--json prints a summary"},
+    {"--kind", KINDS},
+    {"--type", KINDS},
     {"--verbose", "--json prints a summary"},
     {0},
 };

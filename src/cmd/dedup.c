@@ -26,6 +26,7 @@ struct dedup {
     enum dedup_output output;
     bool invert, annotate, verbose;
     bool keep_bad; /* print records without a key */
+    bool flushes;  /* --line-buffered, which has no effect */
 
     uint64_t n_selected, n_unprinted; /* records */
     bool reader_gone;                 /* it has closed standard output, which has stopped the run */
@@ -47,6 +48,8 @@ static const struct opt dedup_output_opts[] = {
      "report on stderr how many keys were new; and how many new keys were probably mistaken for "
      "known ones",
      FLAG(struct dedup, verbose)},
+    {0, "line-buffered", NULL, "no effect: output never waits for more input",
+     FLAG(struct dedup, flushes)},
     {0, "keep-bad", NULL, "print records without a key as they are; nothing of them is remembered",
      FLAG(struct dedup, keep_bad), .not_with = " invert-match annotate skip-bad"},
     {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",
@@ -63,12 +66,17 @@ static const struct opt known_opts[] = {
 static const struct opt_hint hints[] = {
     {"--bulk", "keys are added live; for very many, see 'seen import' and 'seen export --merge'"},
     {"--live", "keys are always added live"},
+    {"-s", "-n gives the number of keys; 'seen create -s' makes a filter of a size"},
     {"-u", "each new record is printed, once; -v prints the others"},
+    {"--counted", "dedup needs no counts; 'seen create --counted' makes a set that has them, and "
+                  "'seen add' adds to it"},
     {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
     {"--dry-run", "'seen query -v FILTER | seen dedup' prints new records, and adds nothing"},
     {"--confirm",
      "'seen query -v --confirm' prints the records that are not in a list: see seen(7)"},
+    {"--read-only", "'seen query -v FILTER | seen dedup' prints new records, and adds nothing"},
     {"--repeated", "-v prints the records whose key is not new"},
+    {"--size", "-n gives the number of keys; 'seen create -s' makes a filter of a size"},
     {"--unique", "each new record is printed, once; -v prints the others"},
     {0},
 };
@@ -467,9 +475,20 @@ static int dedup(struct dedup *d)
     return status == EXIT_SELECTED && none ? EXIT_NONE : status;
 }
 
+/* Without FILTER, a key on the command line would be printed, and that is all. */
+static bool check_keys(const struct adding *a)
+{
+    const char *key = a->keyopt.n_keys > 0 ? a->keyopt.keys[0] : "";
+    if (a->path != NULL || !keyopt_is_sort_key(key))
+        return true;
+    return opt_refuse(a->keyopt.command,
+                      "-k gives a key, -f chooses a field: did you mean '-f %.*s'?",
+                      (int)strspn(key, "0123456789"), key);
+}
+
 static int run_dedup(struct dedup *d, struct opt_parser *p)
 {
-    if (!adding_parse(&d->adding, p, d))
+    if (!adding_parse(&d->adding, p, d) || !check_keys(&d->adding))
         return p->status;
     d->adding.keyopt.prints = d->output == PRINT_RECORDS;
     d->adding.keyopt.rule.skip_bad |= d->keep_bad;

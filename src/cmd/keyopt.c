@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/keyopt.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,31 @@ const struct opt keyopt_prep_opts[] = {
     {0},
 };
 
+/* "2", "2n" or "2.1bn". */
+static bool is_sort_field(const char *text, size_t len)
+{
+    return isdigit((unsigned char)text[0]) && strspn(text, ".0123456789bdfgiMhnRrV") >= len;
+}
+
+bool keyopt_is_sort_key(const char *text)
+{
+    size_t len = strcspn(text, ",");
+    return is_sort_field(text, len) &&
+           (text[len] == '\0' || is_sort_field(text + len + 1, strlen(text + len + 1)));
+}
+
+/* "-k2,2", without a blank, chooses fields for sort(1). */
+static bool refuse_sort_key(const struct opt_parser *p)
+{
+    bool is_word = p->argv[p->next - 1] == p->value || p->argv[p->next - 1][1] == '-';
+    if (is_word || p->command != &cmd_dedup || !keyopt_is_sort_key(p->value))
+        return true;
+    return opt_refuse(p->command,
+                      "-k gives a key, -f chooses a field: did you mean '-f %.*s'? (the "
+                      "key: -k '%s')",
+                      (int)strspn(p->value, "0123456789"), p->value, p->value);
+}
+
 static bool take_key(struct keyopt *keyopt, const char *key)
 {
     const char **keys = realloc(keyopt->keys, (keyopt->n_keys + 1) * sizeof *keys);
@@ -133,8 +159,6 @@ static bool parse_fields(const char *text, long *from, long *to, bool *rest)
 
 static bool bad_fields(const struct opt_parser *p, const char *item, int len)
 {
-    if (strcmp(p->value, "pr") == 0)
-        return opt_refuse(p->command, "'-fpr' is -f with the value 'pr'; did you mean '--fpr'?");
     if (access(p->value, F_OK) == 0)
         return opt_refuse(p->command,
                           "option '%s' chooses fields of records by their numbers; '%s' is a file, "
@@ -201,7 +225,7 @@ bool keyopt_take(void *group, struct opt_parser *p, int id)
     struct keyopt *keyopt = group;
     switch (id) {
     case 'k':
-        return take_key(keyopt, p->value);
+        return refuse_sort_key(p) && take_key(keyopt, p->value);
     case '0':
     case 'z':
         keyopt->rule.terminator = 0;

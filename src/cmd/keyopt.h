@@ -65,6 +65,9 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
  * Reports a mistake itself. */
 bool keyopt_check_memory(const struct keyopt *keyopt, uint64_t least);
 
+/* Is it a field as the option -k of sort(1) has it: "2,2n"? */
+bool keyopt_is_sort_key(const char *text);
+
 /* How the key files are read. */
 struct input_spec keyopt_input(const struct keyopt *keyopt);
 

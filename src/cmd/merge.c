@@ -60,6 +60,18 @@ static const struct opt result_opts[] = {
 static const struct opt_group groups[] = {
     {"Keys", merge_opts, 0, NULL}, {"The file that is made", result_opts, 0, NULL}, {0}};
 
+#define DIFFERENCE                                                                                 \
+    "--except keeps the keys of the first that no other has, for sets made with 'seen create "     \
+    "--counted'"
+
+static const struct opt_hint hints[] = {
+    {"--diff", DIFFERENCE},
+    {"--difference", DIFFERENCE},
+    {"--intersection", "--intersect keeps the keys that every FILTER has"},
+    {"--union", "it is what merge makes without an option"},
+    {0},
+};
+
 /* As stats shows it. The bounds of a `rough` estimate are worth nothing. */
 static const char *show_made_keys(char text[REPORT_TEXT], const struct census *c, bool rough)
 {
@@ -347,6 +359,7 @@ const struct command cmd_merge = {
                "others, and those that would make it too full, become layers of one file. The "
                "counts of counted sets are added. The FILTERs are only read.",
     .groups = groups,
+    .hints = hints,
     .operand = "FILTER",
     .least = 1,
     .output = "OUT",

@@ -101,21 +101,38 @@ static const char *name_of(const struct opt *opt)
 
 /* Long options of other programs, and those of the same meaning here. */
 static const char *const other_names[][2] = {
-    {"absent", "invert-match"},  {"column", "field"},
-    {"count", "capacity"},       {"counting", "counted"},
-    {"diff", "except"},          {"elements", "capacity"},
-    {"entries", "capacity"},     {"error", "fpr"},
-    {"error-rate", "fpr"},       {"expected", "capacity"},
-    {"fix", "repair"},           {"format", "json"},
-    {"immutable", "compact"},    {"false-positive-rate", "fpr"},
-    {"items", "capacity"},       {"jobs", "threads"},
-    {"key-field", "field"},      {"memory", "size"},
-    {"missing", "invert-match"}, {"not", "invert-match"},
-    {"number", "capacity"},      {"overwrite", "force"},
-    {"parallel", "threads"},     {"password", "secret"},
-    {"probability", "fpr"},      {"rate", "fpr"},
-    {"read-only", "compact"},    {"regexp", "key"},
-    {"replace", "force"},        {"separator", "delimiter"},
+    {"absent", "invert-match"},
+    {"column", "field"},
+    {"count", "capacity"},
+    {"counting", "counted"},
+    {"diff", "except"},
+    {"elements", "capacity"},
+    {"entries", "capacity"},
+    {"error", "fpr"},
+    {"error-rate", "fpr"},
+    {"expected", "capacity"},
+    {"fix", "repair"},
+    {"format", "json"},
+    {"ignore-absent", "skip-absent"},
+    {"ignore-missing", "skip-absent"},
+    {"immutable", "compact"},
+    {"false-positive-rate", "fpr"},
+    {"items", "capacity"},
+    {"jobs", "threads"},
+    {"key-field", "field"},
+    {"memory", "size"},
+    {"missing", "invert-match"},
+    {"not", "invert-match"},
+    {"number", "capacity"},
+    {"overwrite", "force"},
+    {"parallel", "threads"},
+    {"password", "secret"},
+    {"probability", "fpr"},
+    {"rate", "fpr"},
+    {"read-only", "compact"},
+    {"regexp", "key"},
+    {"replace", "force"},
+    {"separator", "delimiter"},
     {"zero-terminated", "null"},
 };
 
@@ -175,6 +192,7 @@ static const struct opt_hint common_hints[] = {
     {"--sha256", DIGESTS},
     {"--sorted", "keys may come in any order"},
     {"--tsv", "-f chooses fields; TAB is their delimiter by default"},
+    {"--top", "'The ten most frequent keys' in seen(7) shows how they are found"},
     {"--ttl", FORGETS},
     {"--unique", "a filter has each key once"},
     {"--verbose", "nothing is printed on success"},
@@ -228,10 +246,20 @@ static int unknown_long(const struct command *command, const char *given)
     return opt_misuse(command, "unknown option '%.*s'", (int)len, given);
 }
 
+/* The only long option that begins so, if it has no letter of its own. */
+static const struct opt *begins_with(char letter)
+{
+    const struct opt *opt = find_given(&letter, 1);
+    return opt != NULL && !has_letter(opt) ? opt : NULL;
+}
+
 static int unknown_letter(const struct command *command, char letter)
 {
     const char option[] = {'-', letter, '\0'};
     const char *hint = hint_for(command, option, 2);
+    const struct opt *opt = begins_with(letter);
+    if (hint == NULL && opt != NULL)
+        return opt_misuse(command, "unknown option '%s'; did you mean '--%s'?", option, opt->name);
     return opt_misuse(command, "unknown option '%s'%s%s", option, hint != NULL ? ": " : "",
                       hint != NULL ? hint : "");
 }
@@ -284,7 +312,11 @@ static bool opt_whole(struct opt_parser *p, int most, unsigned *out)
 {
     char what[96];
     long v;
-    snprintf(what, sizeof what, "a whole number from 1 to %d", most);
+    /* "-j FILE": the option of other programs that print JSON. */
+    bool is_json =
+        strcmp(p->name, "--threads") == 0 && access(p->value, F_OK) == 0 && find_long("json", 4);
+    snprintf(what, sizeof what, "a whole number from 1 to %d%s", most,
+             is_json ? "; did you mean '--json'?" : "");
     if (!num_int(p->value, 1, most, &v))
         return bad_value(p, what);
     *out = (unsigned)v;
@@ -394,15 +426,34 @@ static bool take_long(struct opt_parser *p, char *word, void *into)
     return take_given(p, opt, name[len] == '=' ? name + len + 1 : NULL, into);
 }
 
+/* "-name" is a long option with one hyphen. */
+static bool lacks_hyphen(const char *word)
+{
+    size_t len = strcspn(word + 1, "=");
+    return len > 1 && find_long(word + 1, len) != NULL;
+}
+
+/* "-n=VALUE" would give "=VALUE", which only a delimiter can be. */
+static bool refuse_equals(const struct opt_parser *p, const struct opt *opt, const char *value)
+{
+    if (value == NULL || value[0] != '=' || (opt->id == 'd' && value[1] == '\0'))
+        return true;
+    return opt_refuse(p->command,
+                      "'-%c%s' would give '%s': did you mean '-%c %s'? (for '%s': --%s=%s)",
+                      opt->id, value, value, opt->id, value + 1, value, opt->name, value);
+}
+
 /* "-abc", or "-nVALUE". */
 static bool take_letters(struct opt_parser *p, char *word, void *into)
 {
+    if (lacks_hyphen(word))
+        return opt_refuse(p->command, "unknown option '%s'; did you mean '-%s'?", word, word);
     for (char *at = word + 1; *at != '\0'; at++) {
         const struct opt *opt = find_letter(*at);
         if (opt == NULL)
             return unknown_letter(p->command, *at) == 0;
         char *value = opt->arg != NULL && at[1] != '\0' ? at + 1 : NULL;
-        if (!take_given(p, opt, value, into))
+        if (!refuse_equals(p, opt, value) || !take_given(p, opt, value, into))
             return false;
         if (value != NULL)
             break;
@@ -410,10 +461,10 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
     return true;
 }
 
-/* The last operand that does not exist as a file; NULL: all exist. */
-static const char *missing_operand(const struct opt_parser *p)
+/* The last operand, from number `first` on, that does not exist as a file; NULL: all exist. */
+static const char *missing_operand(const struct opt_parser *p, int first)
 {
-    for (int i = p->n_operands; i-- > 0;)
+    for (int i = p->n_operands; i-- > first;)
         if (store_is_file(p->operand[i]) && access(p->operand[i], F_OK) != 0)
             return p->operand[i];
     return NULL;
@@ -424,7 +475,7 @@ static bool check_operands(const struct opt_parser *p)
     const struct command *c = p->command;
     bool lacks_out = find_letter('o') != NULL && p->out == NULL;
     bool too_many = c->most > 0 && p->n_operands > c->most;
-    const char *missing = missing_operand(p);
+    const char *missing = missing_operand(p, 0);
     if (c->least > 1 && (p->n_operands < c->least || too_many))
         return opt_refuse(c, "two filters are needed: A and B");
     if (p->n_operands < c->least)
@@ -504,7 +555,10 @@ static bool check_not_with(const struct opt_parser *p, const struct opt *opt)
     const char *word = opt->not_with != NULL ? first_given(p, opt->not_with, &len) : NULL;
     if (word == NULL)
         return true;
-    const char *other = show_word(word, len, shown);
+    const char *other = show_word(word, len, shown), *missing = missing_operand(p, 1);
+    if (opt->id == 'k' && missing != NULL)
+        return opt_refuse(p->command, "there is no file '%s'; each key has its own -k: -k '%s'",
+                          missing, missing);
     if (opt->why != NULL)
         return opt_refuse(p->command, "%s %s: not with %s", name_of(opt), opt->why, other);
     return opt_refuse(p->command, "%s and %s cannot go together", name_of(opt), other);

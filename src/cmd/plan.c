@@ -313,6 +313,11 @@ static const struct opt plan_opts[] = {
     {0},
 };
 
+static const struct opt_hint hints[] = {
+    {"-k", "k, the number of hashes, follows from --fpr, and is in the table"},
+    {0},
+};
+
 static bool take_wish(void *wishes, struct opt_parser *p, int id)
 {
     struct wishes *w = wishes;
@@ -391,6 +396,7 @@ const struct command cmd_plan = {
                "of its file, bits per key, the number of probes k, the cache lines that a query "
                "touches and the memory to build it. Nothing is read or written.",
     .groups = plan_groups,
+    .hints = hints,
     .operand = "",
     .run = run,
 };

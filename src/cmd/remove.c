@@ -7,10 +7,13 @@
 
 struct remove {
     struct keyopt keyopt;
+    bool all;
     struct changing changing;
 };
 
 static const struct opt remove_opts[] = {
+    {0, "all", NULL, "remove each key entirely, however often it was added",
+     FLAG(struct remove, all), .not_with = " once each", .why = "removes all counts of a key"},
     {0, "skip-absent", NULL,
      "skip keys that are not in FILTER, and report on stderr how many; without it, the first of "
      "them is an error, and nothing is removed",
@@ -45,7 +48,8 @@ static int run_remove(struct remove *r, struct opt_parser *p)
         return EXIT_ERROR;
     }
     r->changing.change.path = p->operand[0];
-    r->changing.change.op = COUNTS_SUBTRACT;
+    r->changing.change.op = r->all ? COUNTS_EXCEPT : COUNTS_SUBTRACT;
+    r->changing.change.once |= r->all; /* its count does not matter */
     return changing_run(&r->changing, &r->keyopt);
 }
 

@@ -193,7 +193,7 @@ static bool check_new(const struct change *c, const struct filter *old, struct e
 {
     const struct counts_seen *seen = &c->made.seen;
     char fpr[NUM_TEXT], limit[NUM_TEXT];
-    if (c->op == COUNTS_SUBTRACT)
+    if (c->op != COUNTS_ADD)
         return seen->lacking == 0 || c->skip_absent || refuse_lacking(c, old, err);
     double p = combine_fpr(&c->made);
     if (c->max_fpr == 0 || p <= c->max_fpr || seen->made == seen->a)

@@ -120,7 +120,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         seen f query
     refuses "seen: cannot open 'apple': No such file or directory, but 'f' is a filter: did you mean \
 'seen query f -k apple'?" seen query apple f
-    refuses "seen: '-fpr' is -f with the value 'pr'; did you mean '--fpr'?" seen create -fpr 0.1 g
+    refuses "seen: unknown option '-fpr'; did you mean '--fpr'?" seen create -fpr 0.1 g
     while read -r word meant; do
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
     done <<END
@@ -165,6 +165,21 @@ END
         refuses "seen: $says" seen $command
     done <<'END'
 version|'version' is not a command; did you mean '--version'?
+ad f|'ad' is not a command; did you mean 'add'?
+st f|'st' is not a command; did you mean 'stats'?
+r f|'r' is not a command
+merge --union f f|unknown option '--union': it is what merge makes without an option
+merge --difference f f|unknown option '--difference': --except keeps the keys of the first that no other has, for sets made with 'seen create --counted'
+merge -f f f|unknown option '-f'; did you mean '--force'?
+remove --ignore-missing f|unknown option '--ignore-missing'; did you mean '--skip-absent'?
+create --type bloom f|unknown option '--type': --compact, --counted, --generations and --layout make other filters than one that grows
+dedup -s 64M|unknown option '-s': -n gives the number of keys; 'seen create -s' makes a filter of a size
+dedup --read-only f|unknown option '--read-only': 'seen query -v FILTER | seen dedup' prints new records, and adds nothing
+dedup --create --counted f|unknown option '--counted': dedup needs no counts; 'seen create --counted' makes a set that has them, and 'seen add' adds to it
+query -H f|unknown option '-H': -n prints the number of a record, and the file of each if there are several
+query -u f|unknown option '-u': 'seen query ... | seen dedup' prints each of them once
+query --top f|unknown option '--top': 'The ten most frequent keys' in seen(7) shows how they are found
+plan -k 7|unknown option '-k': k, the number of hashes, follows from --fpr, and is in the table
 update|'update' is not a command; did you mean 'add'?
 sort|'sort' is not a command: 'seen dedup' drops repeats, and keeps the order
 top|'top' is not a command: 'The ten most frequent keys' in seen(7) shows how they are found
@@ -242,7 +257,66 @@ END
     refuses "seen: unknown option '--regexp': -k KEY asks for one key" seen query --regexp=key f
     refuses "seen: unknown option '-F': keys are always compared byte for byte; -d gives the delimiter of the fields of -f" seen query -F f
     refuses "seen: unknown option '-o': FILTER is the first operand" seen create -o f
-    refuses "seen: unknown option '-e': -k KEY gives one key" seen create -e key f
+    refuses "seen: unknown option '-e': -p gives the false-positive rate, -k a key" seen create -e 0.01 f
+}
+
+@test "options that look like those of other programs do not do something else" {
+    printf 'apple\npear\n1\n' >lines
+    quiet seen create f.seen lines
+    # A value behind its letter has no '='.
+    for name in -k=apple -k== -k=; do
+        refuses "seen: '$name' would give '${name#-k}': did you mean '-k ${name#-k=}'? (for '${name#-k}': --key=${name#-k})" \
+            seen query f.seen $name
+    done
+    refuses "seen: '-o=g' would give '=g': did you mean '-o g'? (for '=g': --output==g)" seen merge -o=g f.seen f.seen
+    run -1 seen query f.seen --key==apple -k =pear
+    run -0 seen query -d= -f1 f.seen <<<apple=1
+    # sort's -k, which never reads the input.
+    for key in 1 2,2 1,2n 3.1,3.2 2nr; do
+        refuses "seen: -k gives a key, -f chooses a field: did you mean '-f ${key%%[!0-9]*}'? (the key: -k '$key')" \
+            seen dedup -k$key <lines
+        refuses "seen: -k gives a key, -f chooses a field: did you mean '-f ${key%%[!0-9]*}'? (the key: -k '$key')" \
+            seen dedup f.seen -vk$key
+        refuses "seen: -k gives a key, -f chooses a field: did you mean '-f ${key%%[!0-9]*}'?" seen dedup -k $key <lines
+    done
+    for key in a ,2 1x 2,x; do
+        run -0 seen dedup -k$key
+        [ "$output" = "$key" ]
+    done
+    run -0 seen dedup -v f.seen -k 1 --key=1
+    [ "$output" = $'1\n1' ]
+    run -0 seen query -k1 f.seen
+    # One hyphen is missing.
+    refuses "seen: unknown option '-create'; did you mean '--create'?" seen dedup -create g <lines
+    refuses "seen: unknown option '-output=g'; did you mean '--output=g'?" seen merge -output=g f.seen f.seen
+    refuses "seen: unknown option '-key'; did you mean '--key'?" seen query -key apple f.seen
+    run -0 seen query f.seen -kapple
+    refuses "seen: option '--threads': 'f.seen' is not a whole number from 1 to 1024; did you mean '--json'?" \
+        seen stats -j f.seen
+    refuses "seen: option '--threads': 'x' is not a whole number from 1 to 1024" seen stats -j x f.seen
+    refuses "seen: option '--threads': 'lines' is not a whole number from 1 to 1024" seen query -j lines f.seen
+    refuses "seen: there is no file 'pear'; each key has its own -k: -k 'pear'" seen query f.seen -k apple pear
+    refuses "seen: there is no file 'pear'; each key has its own -k: -k 'pear'" seen query f.seen -k apple pear lines
+    refuses "seen: --key gives the keys, and -f chooses fields of records: not with KEYFILE" \
+        seen query f.seen -k apple lines
+    refuses "seen: cannot open 'https://x.example/l?a&b': No such file or directory (-k gives a key; curl -sSf 'URL' | seen ... reads a list)" \
+        seen create g 'https://x.example/l?a&b'
+    only f.seen lines
+    quiet seen dedup --line-buffered f.seen lines
+}
+
+@test "seen help opens manual pages, too" {
+    mkdir bin
+    # shellcheck disable=SC2016 # for the script
+    printf '%s\n' '#!/bin/sh' 'echo "$@"' >bin/man
+    chmod +x bin/man
+    for page in keys passwords redis layouts internals news performance; do
+        [ -e "$SOURCE/man/seen-$page.7" ]
+        [ "$(PATH=$PWD/bin:$PATH seen help $page)" = "7 seen-$page" ]
+    done
+    seen=$(command -v seen)
+    refuses "seen: cannot run 'man 7 seen-keys': No such file or directory" env PATH=/nowhere "$seen" help keys
+    refuses "seen: 'page' is not a command" seen help page
 }
 
 @test "what no filter can do is told with what it can do" {
@@ -556,7 +630,7 @@ END
         refuses "seen: cannot open '1.2.3.4': No such file or directory (-k gives a key)" \
             seen $command 1.2.3.4
     done
-    refuses "seen: cannot open 'http://a/b': No such file or directory (-k gives a key)" \
+    refuses "seen: cannot open 'http://a/b': No such file or directory (-k gives a key; curl -sSf 'URL' | seen ... reads a list)" \
         seen query f http://a/b
     refuses "seen: cannot open './none': No such file or directory" seen query f ./none
     refuses "seen: cannot open '/none/a': No such file or directory" seen query f /none/a

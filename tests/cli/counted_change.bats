@@ -38,8 +38,8 @@ counts()
     quiet seen add f.seen <(printf '%s\n' a a a d)
     [ "$(counts f.seen a b c d)" = '4 2 1 1' ]
     quiet seen add --each f.seen -k d -k d
-    quiet seen remove --each f.seen -k d -k d
-    quiet seen remove f.seen -k a -k b -k a
+    seen remove --each f.seen -k d -k d
+    seen remove f.seen -k a -k b -k a
     [ "$(counts f.seen a b c d)" = '2 1 1 1' ]
     # More often than it is there, and nothing is removed.
     for keys in '-k b -k b' '-k d -k b -k a -k b'; do
@@ -49,7 +49,7 @@ counts()
     done
     [ "$(counts f.seen a b c d)" = '2 1 1 1' ]
     run -0 --separate-stderr seen remove --skip-absent f.seen -k a -k b -k b
-    [ "$stderr" = 'seen: note: 1 key was not in the filter, or not so often, and skipped' ]
+    [ "${stderr_lines[0]}" = 'seen: note: 1 key was not in the filter, or not so often, and skipped' ]
     [ "$(counts f.seen a b c d)" = '1 0 1 1' ]
     seen verify f.seen
 }
@@ -58,18 +58,50 @@ counts()
     printf '%s\n' a b b c | seen create --counted --once -n 2000 f.seen
     quiet seen add --once f.seen <(printf '%s\n' a a a d)
     [ "$(counts f.seen a b c d e)" = '2 1 1 1 0' ]
-    quiet seen remove --once f.seen -k a -k b -k a
+    seen remove --once f.seen -k a -k b -k a
     [ "$(counts f.seen a b c d e)" = '1 0 1 1 0' ]
     run -0 --separate-stderr seen remove --once --verbose f.seen -k a -k c -k c
     [ "$stderr" = 'seen: note: 3 records, 2 distinct keys, 2 of them gone; 1 key in the filter' ]
     run -0 --separate-stderr seen add --verbose f.seen -k d -k e
     [ "$stderr" = 'seen: note: 2 records, 2 distinct keys, 1 of them new; 2 keys in the filter' ]
-    quiet seen remove f.seen -k d -k e
+    seen remove f.seen -k d -k e
     quiet seen remove f.seen -k d
     [ "$(counts f.seen a b c d e)" = '0 0 0 0 0' ]
     seen verify f.seen
     quiet seen add f.seen -k a
     [ "$(counts f.seen a b)" = '1 0' ]
+}
+
+@test "remove says how many keys are still there, and --all leaves none of a key" {
+    left() { echo "seen: note: $1 still in 'f.seen', where $2 added more often; --all removes a key entirely"; }
+    printf '%s\n' a a a b b c >keys
+    seen create --counted f.seen keys
+    run -0 --separate-stderr seen remove f.seen -k a -k a -k b -k c
+    [ "$stderr" = "$(left '2 of these keys are' 'they were')" ]
+    [ "$(counts f.seen a b c)" = '1 1 0' ]
+    seen add f.seen keys
+    run -0 --separate-stderr seen remove --skip-absent f.seen -k x -k a -k b -k b -k b -k b
+    [ "${stderr_lines[0]}" = 'seen: note: 2 keys were not in the filter, or not so often, and skipped' ]
+    [ "${stderr_lines[1]}" = "$(left '1 of these keys is' 'it was')" ]
+    [ "$(counts f.seen a b c)" = '3 0 1' ]
+    # However often it is given; the others keep their counts.
+    seen add f.seen keys
+    quiet seen remove --all f.seen -k a -k c -k c -k c
+    [ "$(counts f.seen a b c)" = '0 2 0' ]
+    refuses "seen: --key 'c': the key is not in 'f.seen': nothing was removed (--skip-absent skips such keys)" \
+        seen remove --all f.seen -k b -k c
+    [ "$(counts f.seen b)" = 2 ]
+    run -0 --separate-stderr seen remove --all --skip-absent --verbose f.seen -k c -k c -k b
+    [ "${stderr_lines[0]}" = 'seen: note: 1 key was not in the filter, and skipped' ]
+    [ "${stderr_lines[1]}" = 'seen: note: 3 records, 2 distinct keys, 1 of them gone; 0 keys in the filter' ]
+    seen verify f.seen
+    # The same as of the other keys alone; a batch of an ID is removed once.
+    seq 3000 | sed p | seen create --reproducible --counted -n 9000 -p 1e-9 f.seen --force
+    seen remove --all --batch-id 1 f.seen <(seq 1000 2 2000)
+    seen add f.seen <(seq 1000 2 2000)
+    seen remove --all --batch-id 1 f.seen <(seq 1000 2 2000)
+    [ "$(seen query -c f.seen <(seq 3000))" = 3000 ]
+    [ "$(counts f.seen 1000 1001 1002)" = '1 2 1' ]
 }
 
 @test "a file after add and remove is the one that create makes of these keys" {

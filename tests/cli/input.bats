@@ -242,7 +242,7 @@ takes()
     head -n 1 input | quiet seen add -d';' -f 1,3 g
     run -0 seen query --show-counts g -k 'a;1' -k 'b;2'
     [ "$output" = $'3\ta;1\n1\tb;2' ]
-    head -n 1 input | quiet seen remove -d';' -f -3,-1 g
+    head -n 1 input | seen remove -d';' -f -3,-1 g
     run -0 seen query --show-counts g -k 'a;1'
     [ "$output" = $'2\ta;1' ]
 }

@@ -182,6 +182,9 @@ add --generations ~ --create --generations 3 -n 1000 f lines # *without generati
 add --generations ~ --create --generations 3 -n 1000 counted lines # *without generations: --generations has no effect
 add --generations ! --generations 2 ring lines
 
+remove --all = --all counted lines
+remove --all ! --all --once counted lines
+remove --all ! --all --each counted lines
 remove --skip-absent = --skip-absent counted lines
 remove --skip-absent always
 remove --once = --once counted lines
@@ -246,6 +249,8 @@ dedup --quiet = -qc f lines
 dedup --quiet ! -q --annotate f lines
 dedup --annotate = --annotate f lines
 dedup --annotate ! --annotate -v f lines
+dedup --line-buffered = --line-buffered f lines
+dedup --line-buffered hint
 dedup --keep-bad = --keep-bad f lines
 dedup --keep-bad ! --keep-bad -v f lines
 dedup --keep-bad ! --keep-bad --annotate f lines
