@@ -285,8 +285,8 @@ static void leave_file(struct input *in, struct file *f)
 
 bool input_fail_open(const char *name, struct err *err)
 {
-    bool is_url = errno == ENOENT && strstr(name, "://") != NULL;
-    bool is_key = errno == ENOENT && strchr(name, '/') == NULL;
+    bool is_url = errno == ENOENT && strncmp(name, "http", 4) == 0 && strstr(name, "://") != NULL;
+    bool is_key = errno == ENOENT && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
     fail_errno(err, "cannot open '%s'", name);
     return is_url   ? fail_more(err, " (-k gives a key; curl -sSf 'URL' | seen ... reads a list)")
            : is_key ? fail_more(err, " (-k gives a key)")
