@@ -215,11 +215,9 @@ struct kind_counts {
     void (*narrow)(const struct layer *layer, unsigned bits, struct layer *out);
 
     /* Passes to `take` one hash for each fingerprint of the layer, in ascending order: the lowest
-     * hash with that fingerprint, which with 64 bits is the key's own. Only hashes in [first, last]
-     * are passed. */
-    bool (*hashes)(const struct layer *layer, const uint8_t *data, uint64_t first, uint64_t last,
-                   bool (*take)(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n,
-                                struct err *err),
+     * hash with that fingerprint, which with 64 bits is the key's own. */
+    bool (*hashes)(const struct layer *layer, const uint8_t *data,
+                   bool (*take)(void *ctx, const uint64_t *hash, size_t n, struct err *err),
                    void *ctx, struct err *err);
 };
 

@@ -429,10 +429,9 @@ bool derive_check(const struct filter *from, struct err *err)
                 from->path, bits);
 }
 
-static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n, struct err *err)
+static bool put(void *ctx, const uint64_t *hash, size_t n, struct err *err)
 {
     struct builder *b = ctx;
-    (void)count;
     b->n_known += n;
     return builder_put(b, 0, hashes_of(hash), n, err);
 }
@@ -440,7 +439,7 @@ static bool put(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n
 bool derive_put(const struct filter *from, struct builder *b, uint64_t *records, struct err *err)
 {
     const struct layer *layer = &from->header.layers[0];
-    if (!layer->kind->counts->hashes(layer, from->data[0], 0, UINT64_MAX, put, b, err) ||
+    if (!layer->kind->counts->hashes(layer, from->data[0], put, b, err) ||
         !filter_check_intact(from, err))
         return false;
     *records = from->header.counters.records;

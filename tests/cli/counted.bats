@@ -22,13 +22,14 @@ field() { seen stats --json "$1" | jq -r "$2"; }
     [ "$output" = 'f: ok' ]
 }
 
-@test "sizes are a logarithm and 2.3 bits above it" {
+# At high rates keys often have equal fingerprints: their counts cost up to a bit for each key.
+@test "sizes are a logarithm and 2.9 bits above it" {
     seq 40000 >keys
     for p in 0.1 0.01 1e-4 1e-6 1e-9 0; do
         quiet seen create --counted --force -p $p f keys
         [ "$(seen query -c f keys)" = 40000 ]
-        jq -e '.bytes * 8 < 40000 * (2.3 - (.fpr_current | log2)) + 8000' \
-            <(seen stats --json f)
+        jq -e '.bytes * 8 < 40000 * ((if .fpr_current < 1e-3 then 2.9 else 3.9 end) -
+            (.fpr_current | log2)) + 8000' <(seen stats --json f)
     done
 }
 
@@ -214,7 +215,7 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
 }
 
 @test "a set for more keys than a file can hold is refused" {
-    refuses "seen: 1e+15 keys at an FPR of 0.001 need a file larger than 1.00 EiB" \
+    refuses "seen: 1e+15 keys at an FPR of 0.001 need a file larger than 256 TiB" \
         seen create --counted -n 1e15 --empty f
     [ ! -e f ]
 }

@@ -252,7 +252,7 @@ counts()
     [ "$(counts f.seen a)" = 131 ]
 }
 
-@test "more chosen keys than a group of a counted set takes are refused; with a secret they are taken" {
+@test "more chosen keys than a stretch of a counted set takes are refused; with a secret they are taken" {
     python3 "$SOURCE/tests/lib/crafted.py" run 65000 >some
     python3 "$SOURCE/tests/lib/crafted.py" run 66000 >many
     seen create --counted -p 0 --hex f.seen some
@@ -261,7 +261,7 @@ counts()
         # shellcheck disable=SC2086 # several words
         run -2 --separate-stderr seen $command
         [ "$output" = '' ]
-        [ "$stderr" = "seen: the hashes of more than 65536 keys are too close together: such keys were \
+        [ "$stderr" = "seen: the hashes of more than 65535 keys are too close together: such keys were \
 chosen to do harm; a filter made with --secret takes them" ]
         cmp f.seen before.seen
     done

@@ -19,70 +19,59 @@ static bool inside(void *ctx, uint64_t page)
     return true;
 }
 
-/* Queries every entry of a run, if fingerprints are hashes; some hashes, if not. */
-static void query(const struct counted_set *set, const struct counted_run *run, bool sound)
+enum { RUN = 64 };
+
+/* Queries n entries, at most RUN, with all variants. They are found if the set is sound and
+ * fingerprints are hashes. */
+static void query(const struct counted_set *set, const struct counted_entry *e, size_t n,
+                  bool sound)
 {
-    uint64_t count[COUNTED_RUN], present[COUNTED_RUN / 64] = {0}, len = set->len;
+    uint64_t hash[RUN], count[RUN], first = 0, len = set->len;
     bool exact = set->counted.bits == 64 && sound;
-    counted_query(set, run->value, run->n, present);
-    counted_query_counts(set, run->value, run->n, count);
-    for (size_t i = 0; i < run->n; i++) {
-        if (exact)
-            MUST((present[i / 64] >> i % 64 & 1) == 1 && count[i] == run->count[i]);
-        if (i % 16 == 0)
-            MUST(counted_pages(set, &run->value[i], 1, inside, &len));
+    for (size_t i = 0; i < n; i++)
+        hash[i] = e[i].value;
+    for (const struct variant *const *v = counted_variants.all; *v != NULL; v++) {
+        uint64_t present = 0;
+        if (!variant_use(&counted_variants, (*v)->name))
+            continue;
+        counted_query(set, hash, n, &present);
+        MUST(v == counted_variants.all || present == first);
+        first = present;
     }
+    counted_query_counts(set, hash, n, count);
+    for (size_t i = 0; exact && i < n; i++)
+        MUST((first >> i & 1) == 1 && count[i] == e[i].count);
+    MUST(counted_pages(set, hash, 1, inside, &len));
 }
 
 /* Reads all. Returns whether it is a set. */
-static bool read_all(const struct counted_set *set, bool sound)
+static bool read_all(const struct counted_set *set, bool sound, struct counted_entries *all)
 {
-    static struct counted_reader r;
-    struct counted_run run;
+    struct counted_sums read;
     struct err err;
-    uint64_t entries = 0, previous = 0;
-    bool ok;
-    counted_read(&r, set);
-    while ((ok = counted_next(&r.stream, &run, &err)) && run.n > 0) {
-        for (size_t i = 0; i < run.n; i++) {
-            MUST(entries + i == 0 || run.value[i] > previous);
-            MUST(run.value[i] <= counted_top(&set->counted) && run.count[i] > 0);
-            previous = run.value[i];
-        }
-        entries += run.n;
-        query(set, &run, sound);
+    bool ok = counted_read(set, all, &read, &err);
+    MUST(all->n <= 8 * set->len && (!ok || all->n == read.entries));
+    for (size_t i = 0; i < all->n; i++) {
+        MUST(i == 0 || all->at[i].value > all->at[i - 1].value);
+        MUST(all->at[i].value <= counted_top(&set->counted) && all->at[i].count > 0);
     }
-    MUST(entries <= 8 * set->len);
-    return ok && r.entries == set->counted.entries && r.total == set->counted.total;
+    for (size_t i = 0; i < all->n; i += RUN)
+        query(set, all->at + i, all->n - i < RUN ? all->n - i : RUN, sound);
+    return ok && read.entries == set->counted.entries && read.total == set->counted.total;
 }
 
-static void encode_again(const struct counted_set *set)
+static void encode_again(const struct counted_set *set, const struct counted_entries *all)
 {
-    static struct counted_reader a, b;
     struct counted_memory made;
-    struct counted_run run_a, run_b;
+    struct counted_entries got;
+    struct counted_sums read;
     struct err err;
-    counted_read(&a, set);
-    MUST(counted_make(&made, &set->counted, set->counted.entries, &a.stream, &err));
-    MUST(made.counted.entries == set->counted.entries && made.counted.total == set->counted.total);
+    MUST(counted_make(&made, &set->counted, all->at, all->n, &err));
+    MUST(memcmp(&made.counted, &set->counted, sizeof made.counted) == 0);
     struct counted_set again = counted_set(&made.counted, made.data, made.len);
-    counted_read(&a, set);
-    counted_read(&b, &again);
-    size_t at_a = 0, at_b = 0;
-    run_a.n = run_b.n = 0;
-    do {
-        if (at_a == run_a.n) {
-            MUST(counted_next(&a.stream, &run_a, &err));
-            at_a = 0;
-        }
-        if (at_b == run_b.n) {
-            MUST(counted_next(&b.stream, &run_b, &err));
-            at_b = 0;
-        }
-        MUST((run_a.n == 0) == (run_b.n == 0));
-        for (; at_a < run_a.n && at_b < run_b.n; at_a++, at_b++)
-            MUST(run_a.value[at_a] == run_b.value[at_b] && run_a.count[at_a] == run_b.count[at_b]);
-    } while (run_a.n > 0);
+    MUST(counted_read(&again, &got, &read, &err) && got.n == all->n);
+    MUST(got.n == 0 || memcmp(got.at, all->at, got.n * sizeof *got.at) == 0);
+    free(got.at);
     free(made.data);
 }
 
@@ -105,14 +94,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool sound = true;
     for (uint64_t page = 0; page * 4096 < set.directory_len; page++)
         sound &= counted_check_page(&set, page, &err);
-    bool is_set = read_all(&set, false);
+    struct counted_entries all;
+    bool is_set = read_all(&set, false, &all);
+    free(all.at);
     sound &= counted_check_directory(&set, &err);
-    if (is_set && sound && read_all(&set, true))
-        encode_again(&set);
-    uint64_t hash[64];
-    for (unsigned i = 0; i < 64; i++)
-        hash[i] = i * 0x9e3779b97f4a7c15;
-    query(&set, &(struct counted_run){.value = hash, .count = hash, .n = 64}, false);
+    if (is_set && sound) {
+        MUST(read_all(&set, true, &all));
+        encode_again(&set, &all);
+        free(all.at);
+    }
+    struct counted_entry random[RUN];
+    for (unsigned i = 0; i < RUN; i++)
+        random[i] = (struct counted_entry){i * 0x9e3779b97f4a7c15, 1};
+    query(&set, random, RUN, false);
     free(copy);
     return 0;
 }

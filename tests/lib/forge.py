@@ -34,7 +34,7 @@ ENTRY = {
     "listed": (20, "I"), "keys": (24, "I"), "seed": (28, "B"),
     "zeroes": (30, "H"),
 }
-LINE = {"offset": (0, "Q"), "end0": (8, "H"), "end1": (10, "H"), "end15": (38, "H")}
+LINE = {"line": (0, "Q"), "end": (0, "I"), "entries": (6, "H")}
 
 
 class Forged:
@@ -81,7 +81,7 @@ class Forged:
                 32 * self.layer(0, "geometry1") + 32 * number)
 
     def line_at(self, number):
-        return self.place(0)[0] + 64 * number
+        return self.place(0)[0] + 8 * number
 
     def set_data(self, at, form, value):
         """Sets a field in the data of layer 0, and renews the checksum of its page."""

@@ -65,7 +65,7 @@ def all_cases(sound):
             fields += [("layer.%d.%s" % (number, field), LAYER[field], base) for field in LAYER]
         kind = file.layer(0, "kind")
         if kind == COUNTED:
-            for number in (0, file.layer(0, "geometry2") // 4096):
+            for number in (0, file.layer(0, "geometry2") // 256):
                 fields += [("line.%d.%s" % (number, field), LINE[field], file.line_at(number))
                            for field in LINE]
         elif kind == COMPACT:

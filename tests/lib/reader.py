@@ -702,101 +702,72 @@ class Bits:
         return self.all >> self.at - width & (1 << width) - 1
 
 
-def read_counts(bits, n):
-    """The counts of a block's n entries, from where they begin."""
-    head = bits.take(8)
-    k, form = head & 63, head >> 6
-    if form == 0:
-        listed = [i for i in range(n) if bits.take(1)]
-    elif form == 2:
-        listed = list(range(n))
-    else:
-        length, k = (bits.take(8), k) if form == 1 else (k, 0)
-        listed = [bits.take((n - 1).bit_length()) for _ in range(length)]
-    require(listed and listed == sorted(set(listed)) and listed[-1] < n, "a list of no entries")
-    counts, c = [1] * n, 0
-    while listed:
-        stay = [bits.take(1) for _ in listed]
-        for i, stays in zip(listed, stay):
-            if not stays:
-                require(c + k <= 64, "a count is too large")
-                counts[i] = bits.take(c + k) + ((1 << c) - 1 << k) + (1 if form == 2 else 2)
-                require(counts[i] <= M64, "a count is too large")
-        listed, c = [i for i, stays in zip(listed, stay) if stays], c + 1
-    return counts
+def read_count(bits, k):
+    """A count in the exponential Golomb code of order k."""
+    c = 0
+    while not bits.take(1):
+        c += 1
+    require(c + k <= 64, "a count is too large")
+    count = bits.take(c + k) + ((1 << c) - 1 << k) + 1
+    require(count <= M64, "a count is too large")
+    return count
 
 
 class Counted:
     """Kind 3."""
 
     lanes = 1
-    LARGE = 1 << 63
+    SLACK = 16
 
     def __init__(self, layer, immutable):
         self.width, self.low, self.entries, self.total = layer.geometry
         self.length = layer.length
-        require(immutable and 1 <= self.width <= 64 and self.low <= 63, "geometry out of range")
-        self.buckets = ((1 << self.width) - 1 >> self.low) + 1
-        self.blocks = (self.buckets + 127) // 128
-        self.groups = (self.blocks + 27) // 28
-        self.directory = 8 * self.groups + 2 * self.blocks
-        require(self.directory <= self.length and self.entries <= min(
-            1 << 48, 1 << self.width, 8 * self.length, self.total)
+        require(immutable and 1 <= self.width <= 64, "geometry out of range")
+        require(self.entries <= min(1 << 48, 1 << self.width, 8 * self.length, self.total)
                 and (self.entries > 0 or self.total == 0), "geometry out of range")
+        most = max(self.entries, 1) * 7 // 4
+        require(self.low == min(low for low in range(64) if low == 63 or self.buckets(low) <= most),
+                "other buckets than those for its keys")
+        self.blocks = (self.buckets(self.low) + 127) // 128
+        self.directory = 8 * self.blocks
+        require(self.directory + self.SLACK <= self.length <= 1 << 48, "geometry out of range")
 
-    def place(self, block, read):
-        """Where a block begins and ends in the data, and whether it is large."""
-        group, slot = divmod(block, 28)
-        blocks = min(28, self.blocks - 28 * group)
-        line = read(64 * group, 8 + 2 * blocks)
-        base, first = self.directory + u64(line, 0) % self.LARGE, 0
-        if u64(line, 0) >= self.LARGE:
-            require(zero(line[8:]), "a line of a large group has ends")
-            table, first = read(base, 8 * blocks), 8 * blocks
-            ends = struct.unpack("<%dQ" % blocks, table)
-        else:
-            ends = struct.unpack("<%dH" % blocks, line[8:])
-        begin, end = ends[slot - 1] % self.LARGE if slot else first, ends[slot] % self.LARGE
-        require(first <= begin <= end, "a block ends before it begins")
-        return base + begin, base + end, ends[slot] >= self.LARGE
+    def buckets(self, low):
+        return ((1 << self.width) - 1 >> low) + 1
+
+    def place(self, number, read):
+        """Where a block begins and ends in the data, and the number of its entries."""
+        begin = u64(read(8 * number - 8, 8), 0) % (1 << 48) if number > 0 else 0
+        line = u64(read(8 * number, 8), 0)
+        end, n = line % (1 << 48), line >> 48
+        require(begin <= end <= self.length - self.SLACK - self.directory, "a block out of the data")
+        require((n == 0) == (begin == end) and n <= 128 << self.low, "a block of no such length")
+        return self.directory + begin, self.directory + end, n
 
     def block(self, number, read):
         """The fingerprints and counts of a block."""
-        begin, end, large = self.place(number, read)
-        first = number * 128 << self.low
-        if begin == end:
-            require(not large, "a large block without entries")
+        begin, end, n = self.place(number, read)
+        if n == 0:
             return {}
-        b = read(begin, end - begin)
-        if large:
-            wide = (min(64, self.low + 7) + 7) // 8
-            size = wide + b[0]
-            require(b[0] <= 8 and (len(b) - 1) % size == 0 and len(b) > 384 * size + 1,
-                    "a large block of another length")
-            got = [(first + int.from_bytes(b[at:at + wide], "little"),
-                    1 + int.from_bytes(b[at + wide:at + size], "little"))
-                   for at in range(1, len(b), size)]
-        else:
-            buckets, bits, of = min(128, self.buckets - 128 * number), Bits(b), []
-            bucket = 0
-            while bucket < buckets:
-                if bits.take(1):
-                    bucket += 1
-                else:
-                    of.append(bucket)
-            rest = 8 * len(b) - len(of) * self.low
-            require(1 <= len(of) <= 384 and bits.at <= rest, "a block of no length")
-            plain = (bits.at + len(of) * self.low + 7) // 8 == len(b)
-            counts = [1] * len(of) if plain else read_counts(bits, len(of))
-            require(0 <= rest - bits.at <= 7 and bits.take(rest - bits.at) == 0,
-                    "bits before the remainders")
-            remainders = [bits.take(self.low) for _ in of][::-1]
-            got = [(first + (bucket << self.low) + r, count)
-                   for bucket, r, count in zip(of, remainders, counts)]
-        values = [v for v, _ in got]
-        last = min(first + (128 << self.low), 1 << self.width) - 1
-        require(values == sorted(set(values)) and values[-1] <= last, "fingerprints out of order")
-        return dict(got)
+        bits, first, of, bucket = Bits(read(begin, end - begin)), number * 128 << self.low, [], 0
+        while bucket < 128:
+            if bits.take(1):
+                bucket += 1
+            else:
+                of.append(bucket)
+        require(len(of) == n, "another number of entries")
+        values = [first + (bucket << self.low) + bits.take(self.low) for bucket in of]
+        require(values == sorted(set(values)) and values[-1] < 1 << self.width,
+                "fingerprints out of order")
+        counts = [1] * n
+        if bits.end - bits.at >= 8:
+            k = bits.take(8)
+            require(k < 64, "a count is too large")
+            counts = [read_count(bits, k) for _ in of]
+            require(set(counts) != {1}, "counts that are all 1")
+        rest = bits.end - bits.at
+        require(rest < 8 and bits.take(rest) == 0, "bits behind a block")
+        return dict(zip(values, counts))
 
     def count(self, lanes, read):
         v = lanes[0] >> 64 - self.width
@@ -806,15 +777,13 @@ class Counted:
         return self.count(lanes, read) > 0
 
     def verify(self, read):
-        at, entries, total = self.directory, 0, 0
+        entries, total = 0, 0
         for number in range(self.blocks):
-            begin, end, _ = self.place(number, read)
-            if number % 28 == 0 and u64(read(64 * (number // 28), 8), 0) >= self.LARGE:
-                at += 8 * min(28, self.blocks - number)
-            require(begin == at, "bytes between blocks")
-            got, at = self.block(number, read), end
+            got = self.block(number, read)
             entries, total = entries + len(got), total + sum(got.values())
-        require((at, entries, total) == (self.length, self.entries, self.total),
+        end = self.place(self.blocks - 1, read)[1]
+        require((end, entries, total) == (self.length - self.SLACK, self.entries, self.total)
+                and zero(read(end, self.SLACK)),
                 "a counted set has more or fewer entries than it says")
 
 

@@ -75,13 +75,22 @@ static inline uint64_t count_in(const struct entries *e, uint64_t v)
     return at != NULL ? e->count[at - e->value] : 0;
 }
 
+/* The same as an array; free(at). */
+static inline struct counted_entries array_of(const struct entries *e)
+{
+    struct counted_entries a = {malloc((e->n + 1) * sizeof *a.at), e->n, e->n + 1};
+    for (size_t i = 0; i < e->n; i++)
+        a.at[i] = (struct counted_entry){e->value[i], e->count[i]};
+    return a;
+}
+
 static inline struct counted_memory make_set(const struct counted *design, const struct entries *e)
 {
-    static struct counted_array a;
+    struct counted_entries a = array_of(e);
     struct counted_memory made = {.data = NULL};
     struct err err;
-    counted_array(&a, e->value, e->count, e->n);
-    MUST(counted_make(&made, design, e->n, &a.stream, &err));
+    MUST(counted_make(&made, design, a.at, a.n, &err));
+    free(a.at);
     return made;
 }
 
@@ -102,26 +111,38 @@ static inline bool check_set(const struct counted_set *set, struct err *err)
     return ok;
 }
 
-/* All that comes from a stream, at most `most` entries. */
-static inline bool take_all(struct counted_stream *s, size_t most, struct entries *e,
-                            struct err *err)
+static inline bool same_entries(const struct entries *a, const struct counted_entries *b)
 {
-    struct counted_run run;
-    *e = (struct entries){malloc((most + 1) * 8), malloc((most + 1) * 8), 0};
-    while (counted_next(s, &run, err)) {
-        if (run.n == 0 || run.n > most - e->n)
-            return run.n == 0;
-        memcpy(e->value + e->n, run.value, run.n * 8);
-        memcpy(e->count + e->n, run.count, run.n * 8);
-        e->n += run.n;
-    }
-    return false;
+    size_t same = 0;
+    while (same < a->n && same < b->n && a->value[same] == b->at[same].value &&
+           a->count[same] == b->at[same].count)
+        same++;
+    return same == a->n && same == b->n;
 }
 
-static inline bool same_entries(const struct entries *a, const struct entries *b)
+/* Does a set hold these entries, and no others? */
+static inline bool holds(const struct counted_set *set, const struct entries *e)
 {
-    return a->n == b->n && memcmp(a->value, b->value, a->n * 8) == 0 &&
-           memcmp(a->count, b->count, a->n * 8) == 0;
+    struct counted_entries got;
+    struct counted_sums read;
+    struct err err;
+    bool ok = counted_read(set, &got, &read, &err) && same_entries(e, &got) &&
+              read.entries == set->counted.entries && read.total == set->counted.total;
+    free(got.at);
+    return ok;
+}
+
+/* Why its entries cannot be read; "" if they can. */
+static inline const char *refusal(const struct counted_set *set)
+{
+    static struct err err;
+    struct counted_entries got;
+    struct counted_sums read;
+    err.text[0] = '\0';
+    if (counted_read(set, &got, &read, &err))
+        err.text[0] = '\0';
+    free(got.at);
+    return err.text;
 }
 
 #endif

@@ -75,18 +75,13 @@ static void check_file(struct made *m, const struct counted_memory *want)
 /* The set of all hashes. */
 static struct counted_memory expected(const struct entries *hashes, unsigned bits)
 {
-    static struct counted_array a;
-    static struct counted_narrow n;
     struct counted design = {.bits = bits};
-    struct counted_memory probe, made = {.data = NULL};
+    struct counted_entries e = array_of(hashes);
+    struct counted_memory made = {.data = NULL};
     struct err err;
-    counted_array(&a, hashes->value, hashes->count, hashes->n);
-    counted_narrow(&n, &a.stream, 64 - bits);
-    MUST(counted_make(&probe, &design, hashes->n, &n.stream, &err));
-    counted_array(&a, hashes->value, hashes->count, hashes->n);
-    counted_narrow(&n, &a.stream, 64 - bits);
-    MUST(counted_make(&made, &design, probe.counted.entries, &n.stream, &err));
-    free(probe.data);
+    MUST(counted_narrow(&e, 0, 64 - bits, &err));
+    MUST(counted_make(&made, &design, e.at, e.n, &err));
+    free(e.at);
     return made;
 }
 
@@ -173,9 +168,9 @@ TEST(the_number_of_fingerprints_may_be_any)
     free_entries(&e);
 }
 
-/* Chosen keys: all in few groups, and parts in which none ends; or of one fingerprint, split among
+/* Chosen keys: all in few blocks, and parts in which none ends; or of one fingerprint, split among
  * parts. */
-TEST(crowded_hashes_are_carried_on)
+TEST(crowded_hashes_are_kept_for_the_next_part)
 {
     random_restart(3);
     for (unsigned shift = 8; shift <= 48; shift += 8) {
@@ -393,8 +388,7 @@ TEST(layers_are_combined_as_arrays_are)
         }
 }
 
-/* Values of which some are in large blocks: a crowd of n in a block, and one more for each of some
- * groups. */
+/* Values of which some are crowded: n in a block, and a few hundred in each of some others. */
 static struct entries draw_crowds(size_t n, size_t others, enum counts counts)
 {
     struct entries e = draw_entries(others + n, UINT64_MAX, counts);
@@ -447,13 +441,13 @@ static void limit_memory(uint64_t more)
     CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}) == 0);
 }
 
-/* Is it done, or refused since a group has too many? */
+/* Is it done, or refused since a block has too many? */
 static void check_crowd(bool ok, bool fits, const struct err *err)
 {
     CHECK(ok == fits);
     CHECK_STR(err->text,
               fits ? ""
-                   : "the hashes of more than 65536 keys are too close together: such "
+                   : "the hashes of more than 65535 keys are too close together: such "
                      "keys were chosen to do harm; a filter made with --secret takes them");
 }
 
@@ -540,9 +534,14 @@ static void spoil_entries(struct inputs *in)
     in->memory[1].counted.entries--;
 }
 
+static void spoil_total(struct inputs *in)
+{
+    in->memory[1].counted.total++;
+}
+
 static void spoil_directory(struct inputs *in)
 {
-    in->memory[1].data[COUNTED_LINE * 5]++;
+    in->memory[1].data[COUNTED_LINE * 5 + 3]++;
 }
 
 static void spoil_end(struct inputs *in)
@@ -556,6 +555,11 @@ static void spoil_block(struct inputs *in)
     memset(in->memory[1].data + in->memory[1].len / 2, 0, 3000);
 }
 
+static void spoil_slack(struct inputs *in)
+{
+    in->memory[1].data[in->memory[1].len - 3] = 1;
+}
+
 TEST(damage_and_counts_that_do_not_fit_are_refused)
 {
     static const char damaged[] = "the data of a counted set is not valid";
@@ -563,10 +567,12 @@ TEST(damage_and_counts_that_do_not_fit_are_refused)
     struct entries a = draw_entries(100000, UINT64_MAX >> 24, ALL_ONE);
     struct entries b = draw_entries(90000, UINT64_MAX >> 24, ALL_ONE);
     for (unsigned threads = 1; threads <= 3; threads += 2) {
-        check_refused(&a, &b, threads, spoil_entries, damaged);
+        check_refused(&a, &b, threads, spoil_entries, "its directory is not that of its keys");
+        check_refused(&a, &b, threads, spoil_total, damaged);
         check_refused(&a, &b, threads, spoil_block, damaged);
         check_refused(&a, &b, threads, spoil_directory, "line 5 of its directory is not valid");
-        check_refused(&a, &b, threads, spoil_end, "its groups do not end where its data does");
+        check_refused(&a, &b, threads, spoil_end, "its blocks do not end where its data does");
+        check_refused(&a, &b, threads, spoil_slack, "its blocks do not end where its data does");
     }
     /* In parts of which none has too many. */
     a.count[0] = UINT64_MAX / 2 - 10;
@@ -589,7 +595,7 @@ int main(int argc, char **argv)
         RUN(memory_is_bounded_if_hashes_are_crowded);
     RUN(hashes_in_parts_are_the_set_of_all);
     RUN(the_number_of_fingerprints_may_be_any);
-    RUN(crowded_hashes_are_carried_on);
+    RUN(crowded_hashes_are_kept_for_the_next_part);
     RUN(repeats_are_found_where_none_are_presumed);
     RUN(layers_are_combined_as_arrays_are);
     RUN(crowded_layers_are_combined_as_arrays_are);

@@ -413,8 +413,9 @@ static struct header with_batches(unsigned n)
     struct header h = sample(1);
     h.state = STATE_CLEAN;
     h.layers[0] = (struct layer){.kind = &kind_counted, .n_design = 1000, .fpr_design = 0.25};
-    counted_to(&(struct counted){.bits = 20, .low = 3, .entries = 5, .total = 6}, &h.layers[0]);
-    h.layers[0].data_len = counted_directory_len(&(struct counted){.bits = 20, .low = 3}) + 9;
+    counted_to(&(struct counted){.bits = 20, .low = 17, .entries = 5, .total = 6}, &h.layers[0]);
+    h.layers[0].data_len =
+        counted_directory_len(&(struct counted){.bits = 20, .low = 17}) + COUNTED_SLACK + 9;
     h.n_batches = n;
     for (unsigned i = 0; i < n; i++)
         memset(h.batch[i], (int)i + 1, FORMAT_BATCH);

@@ -1,152 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes a counted set from others. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/parallel.h"
 #include "kind/counted/layer.h"
 #include "kind/counted/parts.h"
 #include "kind/target.h"
 
-/* Groups of the result that a thread makes at a time: about 50 000 entries, some 100 KiB. */
-enum { GROUPS_AT_ONCE = 16 };
+/* Inputs are halved until one is left: at most 32 times, and once more for the first of a
+ * difference. */
+enum { LEVELS = 34 };
 
-struct combine {
+/* What a thread works with. */
+struct combiner {
+    struct counted_entries level[LEVELS]; /* of combine_inputs */
+    struct counted_entries room, made;
+    struct counted_sums *read; /* of each set */
+    struct counted_seen seen;
+    bool copied; /* blocks of the first set were copied without reading their entries */
+};
+
+struct combination {
     enum counts_op op;
     const struct counted_set *set;
     unsigned n;
-    struct counted design;       /* of the result; a part is a range of its groups */
+    struct counted design;       /* of the result; a part is a stretch of it */
     struct counted_layer *layer; /* NULL: only counts */
-    pthread_mutex_t lock;        /* guards all that follows */
-    bool failed;
-    struct err first_failure; /* later failures may only say that a thread gave up */
-    struct counts_seen seen;
-    uint64_t *read, *read_total; /* of each set: entries read, and the sum of their counts */
-    bool copied; /* groups of the first set were copied without reading their entries */
+    struct combiner *combiner;   /* one for each thread */
+    uint64_t slice;              /* fingerprints of the result that are combined at once, less 1 */
+    struct counts_seen seen;     /* by all threads */
+    struct counted_sums *read;   /* of each set, by all threads */
 };
 
-/* Reads a set, and narrows its fingerprints to the bits of the result. */
-struct input {
-    struct counted_reader reader;
-    struct counted_narrow narrow;
-};
-
-struct work {
-    struct input *input;         /* n */
-    struct counted_merge *merge; /* n, or 1 if n is 1 */
-    struct counted_stream **stream;
-};
-
-static void free_work(struct work *w)
+/* Combines sets [from, to), restricted to fingerprints [first, last] of the result, into *out, in a
+ * balanced tree: an entry passes log2 of them. Uses the arrays behind `out`. */
+static bool combine_inputs(const struct combination *c, struct combiner *w, enum counts_op op,
+                           unsigned from, unsigned to, uint64_t first, uint64_t last,
+                           struct counted_entries *out, struct counted_seen *seen, struct err *err)
 {
-    if (w == NULL)
-        return;
-    free(w->input);
-    free(w->merge);
-    free(w->stream);
-    free(w);
-}
-
-/* Opens an input for fingerprints [first, last] of the result. */
-static struct counted_stream *open_reader(struct input *in, const struct counted_set *set,
-                                          unsigned bits, uint64_t first, uint64_t last)
-{
-    unsigned drop = set->counted.bits - bits;
-    counted_read_range(&in->reader, set, first << drop, last << drop | counted_mask(drop));
-    if (drop == 0)
-        return &in->reader.stream;
-    counted_narrow(&in->narrow, &in->reader.stream, drop);
-    return &in->narrow.stream;
-}
-
-/* May the streams be combined in any order? */
-static bool is_associative(enum counts_op op)
-{
-    return op != COUNTS_SUBTRACT && op != COUNTS_EXCEPT;
-}
-
-/* Combines all inputs, restricted to fingerprints [first, last], into one stream. Returns the last
- * merge. If the order is free, merges form a balanced tree: an entry passes log2(n), not n. */
-static struct counted_merge *combine_range(const struct combine *c, struct work *w, uint64_t first,
-                                           uint64_t last)
-{
-    unsigned made = 0, n = c->n;
-    for (unsigned i = 0; i < n; i++)
-        w->stream[i] = open_reader(&w->input[i], &c->set[i], c->design.bits, first, last);
-    if (n == 1) {
-        counted_merge(w->merge, c->op == COUNTS_DISTINCT ? COUNTS_DISTINCT : COUNTS_ADD,
-                      w->stream[0], NULL);
-        return w->merge;
+    if (to - from == 1) {
+        const unsigned drop = c->set[from].counted.bits - c->design.bits;
+        out->n = 0;
+        return counted_read_range(&c->set[from], first << drop, last << drop | counted_mask(drop),
+                                  drop, out, &w->read[from], err);
     }
-    if (!is_associative(c->op)) {
-        for (unsigned i = 1; i < n; i++) {
-            counted_merge(&w->merge[i], c->op, w->stream[0], w->stream[i]);
-            w->stream[0] = &w->merge[i].stream;
-        }
-        return &w->merge[n - 1];
-    }
-    for (; n > 1; n = (n + 1) / 2) {
-        for (unsigned i = 0; i + 1 < n; i += 2) {
-            counted_merge(&w->merge[made], c->op, w->stream[i], w->stream[i + 1]);
-            w->stream[i / 2] = &w->merge[made++].stream;
-        }
-        if (n % 2 != 0)
-            w->stream[n / 2] = w->stream[n - 1];
-    }
-    return &w->merge[made - 1];
-}
-
-static bool read_on(struct counted_stream *s, struct err *err)
-{
-    struct counted_run run;
-    do {
-        if (!counted_next(s, &run, err))
-            return false;
-    } while (run.n > 0);
+    /* The order is free, but for the first less all others. */
+    const bool less = op == COUNTS_SUBTRACT || op == COUNTS_EXCEPT;
+    const unsigned middle = less ? from + 1 : from + (to - from) / 2;
+    const enum counts_op others = op == COUNTS_SUBTRACT ? COUNTS_ADD
+                                  : op == COUNTS_EXCEPT ? COUNTS_MAX
+                                                        : op;
+    struct counted_seen inner = {0};
+    if (!combine_inputs(c, w, op, from, middle, first, last, out, &inner, err) ||
+        !combine_inputs(c, w, others, middle, to, first, last, out + 1, &inner, err) ||
+        !counted_merge(op, out, out + 1, &w->room, seen, err))
+        return false;
+    seen->too_many |= inner.too_many && !less; /* a sum that is taken away may be any */
     return true;
 }
 
-static bool add_to(uint64_t *sum, uint64_t more)
+/* Appends a slice of the result to what was made of the part, if it is to be encoded. */
+static bool make_slice(const struct combination *c, struct combiner *w, uint64_t first,
+                       uint64_t last, struct err *err)
 {
-    *sum += more;
-    return *sum >= more;
-}
-
-/* Adds the numbers of the part that was read to the totals. */
-static bool note(struct combine *c, const struct work *w, const struct counts_seen *part,
-                 struct err *err)
-{
-    struct counts_seen *all = &c->seen;
-    pthread_mutex_lock(&c->lock);
-    all->a += part->a;
-    all->b += part->b;
-    all->both += part->both;
-    all->total_a += part->total_a;
-    all->total_b += part->total_b;
-    all->total_smaller += part->total_smaller;
-    all->lacking += part->lacking;
-    all->made += part->made;
-    bool fits = add_to(&all->total_made, part->total_made);
-    for (unsigned i = 0; i < c->n; i++) {
-        c->read[i] += w->input[i].reader.entries;
-        c->read_total[i] += w->input[i].reader.total;
+    struct counted_entries *all = &w->level[0], *none = &w->level[1];
+    if (!combine_inputs(c, w, c->op, 0, c->n, first, last, all, &w->seen, err))
+        return false;
+    none->n = 0;
+    if (c->n == 1 && !counted_merge(c->op == COUNTS_DISTINCT ? COUNTS_DISTINCT : COUNTS_ADD, all,
+                                    none, &w->room, &w->seen, err))
+        return false;
+    if (w->seen.too_many)
+        return counted_too_many(err);
+    if (c->layer == NULL)
+        return true;
+    if (w->made.n == 0) {
+        counted_swap(&w->made, all);
+        return true;
     }
-    pthread_mutex_unlock(&c->lock);
-    return fits || fail(err, "the sum of the counts would be 2^64 or more");
-}
-
-static struct work *new_work(unsigned n, struct err *err)
-{
-    struct work *w = calloc(1, sizeof *w);
-    if (w != NULL) {
-        w->input = calloc(n, sizeof *w->input);
-        w->merge = calloc(n, sizeof *w->merge);
-        w->stream = calloc(n, sizeof(struct counted_stream *));
-    }
-    if (w != NULL && w->input != NULL && w->merge != NULL && w->stream != NULL)
-        return w;
-    free_work(w);
-    fail(err, "out of memory");
-    return NULL;
+    if (all->n > COUNTED_CROWD - w->made.n)
+        return kind_crowded(COUNTED_CROWD, err);
+    if (!counted_room(&w->made, all->n, err))
+        return false;
+    if (all->n > 0)
+        memcpy(w->made.at + w->made.n, all->at, all->n * sizeof *all->at);
+    w->made.n += all->n;
+    return true;
 }
 
 /* Does a key that is only in the first set keep its count? */
@@ -155,83 +95,98 @@ static bool keeps_first(enum counts_op op)
     return op == COUNTS_ADD || op == COUNTS_MAX || op == COUNTS_SUBTRACT || op == COUNTS_EXCEPT;
 }
 
-/* Sets *same if the groups with fingerprints [first, last] can be copied from the first set: its
- * groups have the same layout as those of the result, and the second set has no entry in them. */
-static bool find_same(const struct combine *c, struct work *w, uint64_t first, uint64_t last,
-                      bool *same, struct err *err)
+/* Sets *same if the blocks with fingerprints [first, last] can be copied from the first set: its
+ * blocks have the same layout as those of the result, and the second set has no entry in them. That
+ * is looked for only in a batch: with 8 keys for each part, few parts have none. */
+static bool find_same(const struct combination *c, struct combiner *w, uint64_t first,
+                      uint64_t last, bool *same, struct err *err)
 {
-    const struct counted *a = &c->set[0].counted;
-    struct counted_run run;
-    *same = false;
-    if (c->n != 2 || !keeps_first(c->op) || a->bits != c->design.bits || a->low != c->design.low)
+    enum { FEW = 8 };
+    const struct counted *a = &c->set[0].counted, *b = &c->set[1].counted;
+    *same = c->n == 2 && keeps_first(c->op) && a->bits == c->design.bits &&
+            a->low == c->design.low &&
+            b->entries / FEW <= counted_blocks(&c->design) / COUNTED_STRETCH;
+    if (!*same)
         return true;
-    if (!counted_next(open_reader(&w->input[1], &c->set[1], a->bits, first, last), &run, err))
-        return false;
-    *same = run.n == 0;
-    return true;
+    const unsigned drop = b->bits - a->bits;
+    struct counted_sums found = {0};
+    w->level[1].n = 0;
+    bool ok = counted_read_range(&c->set[1], first << drop, last << drop | counted_mask(drop), 0,
+                                 &w->level[1], &found, err);
+    *same = found.entries == 0;
+    return ok;
 }
 
-static bool copy_part(struct combine *c, uint64_t begin, uint64_t end, struct err *err)
+static bool make_part(struct combination *c, struct combiner *w, uint64_t part, struct err *err)
 {
-    pthread_mutex_lock(&c->lock);
-    c->copied = true;
-    pthread_mutex_unlock(&c->lock);
-    return c->layer == NULL || counted_layer_copy(c->layer, begin, end, &c->set[0], err);
-}
-
-static bool merge_part(struct combine *c, struct work *w, uint64_t begin, uint64_t end,
-                       struct err *err)
-{
+    const uint64_t blocks = counted_blocks(&c->design), begin = part * COUNTED_STRETCH;
+    const uint64_t end = blocks - begin < COUNTED_STRETCH ? blocks : begin + COUNTED_STRETCH;
+    const uint64_t first = counted_block_first(&c->design, begin);
+    const uint64_t last =
+        end < blocks ? counted_block_first(&c->design, end) - 1 : counted_top(&c->design);
     bool same;
-    uint64_t first = counted_group_first(&c->design, begin);
-    uint64_t last = counted_group_first(&c->design, end) - 1;
     if (!find_same(c, w, first, last, &same, err))
         return false;
-    if (same)
-        return copy_part(c, begin, end, err);
-    struct counted_merge *all = combine_range(c, w, first, last);
-    bool ok = c->layer != NULL ? counted_layer_part(c->layer, begin, end, &all->stream, err)
-                               : read_on(&all->stream, err);
-    return ok && note(c, w, &all->seen, err);
-}
-
-static bool make_part(struct combine *c, uint64_t part, struct err *err)
-{
-    uint64_t groups = counted_groups(&c->design), begin = part * GROUPS_AT_ONCE;
-    uint64_t end = groups - begin < GROUPS_AT_ONCE ? groups : begin + GROUPS_AT_ONCE;
-    struct work *w = new_work(c->n, err);
-    if (w == NULL)
-        return false;
-    bool ok = merge_part(c, w, begin, end, err);
-    free_work(w);
-    return ok;
+    if (same) {
+        w->copied = true;
+        return c->layer == NULL || counted_layer_copy(c->layer, begin, end, &c->set[0], err);
+    }
+    w->made.n = 0;
+    for (uint64_t from = first, to = first;; from = to + 1) {
+        to = last - from > c->slice ? from + c->slice : last;
+        if (!make_slice(c, w, from, to, err))
+            return false;
+        if (to == last)
+            break;
+    }
+    return c->layer == NULL || counted_layer_part(c->layer, begin, end, w->made.at, w->made.n, err);
 }
 
 static bool combine_part(void *ctx, unsigned worker, uint64_t part, struct err *err)
 {
-    struct combine *c = ctx;
-    (void)worker;
-    if (make_part(c, part, err))
+    struct combination *c = ctx;
+    if (make_part(c, &c->combiner[worker], part, err))
         return true;
-    pthread_mutex_lock(&c->lock);
-    if (!c->failed)
-        c->first_failure = *err;
-    c->failed = true;
-    pthread_mutex_unlock(&c->lock);
     if (c->layer != NULL)
-        counted_layer_give_up(c->layer);
+        counted_layer_give_up(c->layer, err);
     return false;
 }
 
-/* Counts the entries of the copied groups: all entries of the first set that were not read. */
-static bool note_copied(struct combine *c, struct err *err)
+static bool add_to(uint64_t *sum, uint64_t more)
+{
+    *sum += more;
+    return *sum >= more;
+}
+
+/* Adds what a thread has seen and read. */
+static bool add_seen(struct combination *c, const struct combiner *w, struct err *err)
+{
+    struct counts_seen *all = &c->seen;
+    const struct counts_seen *its = &w->seen.counts;
+    all->a += its->a;
+    all->b += its->b;
+    all->both += its->both;
+    all->total_a += its->total_a;
+    all->total_b += its->total_b;
+    all->total_smaller += its->total_smaller;
+    all->lacking += its->lacking;
+    all->made += its->made;
+    for (unsigned i = 0; i < c->n; i++) {
+        c->read[i].entries += w->read[i].entries;
+        c->read[i].total += w->read[i].total;
+    }
+    return add_to(&all->total_made, its->total_made) || counted_too_many(err);
+}
+
+/* Counts the entries of the copied blocks: all entries of the first set that were not read. */
+static bool add_copied(struct combination *c, struct err *err)
 {
     const struct counted *a = &c->set[0].counted;
-    if (c->read[0] > a->entries || c->read_total[0] > a->total)
+    const struct counted_sums read = c->read[0];
+    const uint64_t entries = a->entries - read.entries, total = a->total - read.total;
+    if (read.entries > a->entries || read.total > a->total)
         return fail(err, "the data of a counted set is not valid");
-    uint64_t entries = a->entries - c->read[0], total = a->total - c->read_total[0];
-    c->read[0] = a->entries;
-    c->read_total[0] = a->total;
+    c->read[0] = (struct counted_sums){a->entries, a->total};
     c->seen.a += entries;
     c->seen.total_a += total;
     c->seen.made += entries;
@@ -239,34 +194,42 @@ static bool note_copied(struct combine *c, struct err *err)
         c->layer->counted.entries += entries;
         c->layer->counted.total += total;
     }
-    return add_to(&c->seen.total_made, total) ||
-           fail(err, "the sum of the counts would be 2^64 or more");
+    return add_to(&c->seen.total_made, total) || counted_too_many(err);
 }
 
 /* Combines all parts. Reading ranges does not check the entries and the total of a whole set: that
  * is done here. */
-static bool combine_all(struct combine *c, unsigned threads, struct err *err)
+static bool combine_all(struct combination *c, unsigned threads, struct err *err)
 {
-    uint64_t parts = (counted_groups(&c->design) - 1) / GROUPS_AT_ONCE + 1;
+    const uint64_t parts = (counted_blocks(&c->design) - 1) / COUNTED_STRETCH + 1;
+    bool copied = false;
     c->seen = (struct counts_seen){0};
-    c->copied = false;
-    for (unsigned i = 0; i < c->n; i++)
-        c->read[i] = c->read_total[i] = 0;
-    if (!parallel_try(threads, parts, combine_part, c, err)) {
-        *err = c->first_failure;
-        return false;
+    memset(c->read, 0, c->n * sizeof *c->read);
+    for (unsigned i = 0; i < threads; i++) {
+        struct combiner *w = &c->combiner[i];
+        w->seen = (struct counted_seen){0};
+        w->copied = false;
+        memset(w->read, 0, c->n * sizeof *w->read);
     }
-    if (c->copied && !note_copied(c, err))
+    if (!parallel_try(threads, parts, combine_part, c, err))
+        return false;
+    for (unsigned i = 0; i < threads; i++) {
+        copied |= c->combiner[i].copied;
+        if (!add_seen(c, &c->combiner[i], err))
+            return false;
+    }
+    if (copied && !add_copied(c, err))
         return false;
     for (unsigned i = 0; i < c->n; i++)
-        if (c->read[i] != c->set[i].counted.entries || c->read_total[i] != c->set[i].counted.total)
+        if (c->read[i].entries != c->set[i].counted.entries ||
+            c->read[i].total != c->set[i].counted.total)
             return fail(err, "the data of a counted set is not valid");
     return true;
 }
 
 /* Sets the design's `low` for the largest possible number of entries. True if the smallest possible
  * number gives the same `low`. */
-static bool design_is_known(struct combine *c)
+static bool design_is_known(struct combination *c)
 {
     uint64_t least = 0, most = 0;
     for (unsigned i = 0; i < c->n; i++) {
@@ -295,7 +258,7 @@ static bool design_is_known(struct combine *c)
     return other.low == c->design.low;
 }
 
-static bool write_combined(struct combine *c, const struct target *target, unsigned threads,
+static bool write_combined(struct combination *c, const struct target *target, unsigned threads,
                            struct err *err)
 {
     struct counted_layer layer;
@@ -311,26 +274,57 @@ static bool write_combined(struct combine *c, const struct target *target, unsig
     return ok;
 }
 
+static void free_combination(struct combination *c, struct counted_set *set, unsigned threads)
+{
+    for (unsigned i = 0; c->combiner != NULL && i < threads; i++) {
+        struct combiner *w = &c->combiner[i];
+        for (unsigned level = 0; level < LEVELS; level++)
+            free(w->level[level].at);
+        free(w->room.at);
+        free(w->made.at);
+        free(w->read);
+    }
+    free(c->combiner);
+    free(c->read);
+    free(set);
+}
+
+static bool get_memory(struct combination *c, unsigned threads, struct counted_set **set,
+                       struct err *err)
+{
+    *set = calloc(c->n, sizeof **set);
+    c->read = calloc(c->n, sizeof *c->read);
+    c->combiner = calloc(threads, sizeof *c->combiner);
+    bool ok = *set != NULL && c->read != NULL && c->combiner != NULL;
+    for (unsigned i = 0; ok && i < threads; i++) {
+        c->combiner[i].read = calloc(c->n, sizeof *c->read);
+        ok = c->combiner[i].read != NULL;
+    }
+    c->set = *set;
+    return ok || fail(err, "out of memory");
+}
+
 bool counted_combine(enum counts_op op, const struct layer *const *layer,
                      const uint8_t *const *data, unsigned n, const struct target *target,
                      unsigned threads, struct counts_seen *seen, struct err *err)
 {
-    struct combine c = {.op = op, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
-    struct counted_set *set = calloc(n, sizeof *set);
-    c.read = calloc(n, sizeof *c.read);
-    c.read_total = calloc(n, sizeof *c.read_total);
-    bool ok = set != NULL && c.read != NULL && c.read_total != NULL;
-    if (!ok)
-        fail(err, "out of memory");
-    unsigned bits = 64;
+    struct combination c = {.op = op, .n = n};
+    struct counted_set *set;
+    struct counted all = {.bits = 64};
+    bool ok = get_memory(&c, threads, &set, err);
     for (unsigned i = 0; ok && i < n; i++) {
         struct counted from = counted_of(layer[i]);
         set[i] = counted_set(&from, data[i], layer[i]->data_len);
-        bits = from.bits < bits ? from.bits : bits;
+        all.bits = from.bits < all.bits ? from.bits : all.bits;
+        all.entries += from.entries;
         ok = counted_check_directory(&set[i], err);
     }
-    c.set = set;
-    c.design.bits = target != NULL ? counted_of(target->layer).bits : bits;
+    if (ok && target != NULL)
+        all.bits = counted_of(target->layer).bits;
+    c.design.bits = all.bits;
+    /* A slice is a stretch of a set of all entries: in no input has it more blocks. */
+    counted_design(&all, all.entries);
+    c.slice = counted_mask(all.low + COUNTED_BUCKET_BITS + COUNTED_STRETCH_BITS);
     if (ok && target == NULL) {
         design_is_known(&c);
         ok = combine_all(&c, threads, err);
@@ -338,8 +332,6 @@ bool counted_combine(enum counts_op op, const struct layer *const *layer,
         ok = write_combined(&c, target, threads, err);
     }
     *seen = c.seen;
-    free(set);
-    free(c.read);
-    free(c.read_total);
+    free_combination(&c, set, threads);
     return ok;
 }

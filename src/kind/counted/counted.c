@@ -35,16 +35,19 @@ void counted_design(struct counted *c, uint64_t entries)
 bool counted_check(const struct layer *layer, struct err *err)
 {
     const uint64_t *g = layer->geometry;
-    if (g[0] < 1 || g[0] > 64 || g[1] > 63)
+    if (g[0] < 1 || g[0] > 64)
         return fail(err, "its number of fingerprint bits is out of range");
-    struct counted c = counted_of(layer);
-    if (layer->data_len >= COUNTED_MAX_LEN || counted_directory_len(&c) > layer->data_len)
-        return fail(err, "its directory does not fit its length");
     /* An entry takes at least one bit, so a byte holds at most 8. */
-    if (c.entries > COUNTED_MAX_ENTRIES || c.entries > c.total ||
-        (c.entries > 0 && c.entries - 1 > counted_top(&c)) || c.entries / 8 > layer->data_len ||
-        (c.entries == 0 && c.total != 0))
+    if (g[2] > COUNTED_MAX_ENTRIES || g[2] > g[3] || (g[2] == 0 && g[3] != 0) ||
+        (g[2] > 0 && g[2] - 1 > UINT64_MAX >> (64 - g[0])) || g[2] / 8 > layer->data_len)
         return fail(err, "its number of keys is out of range");
+    struct counted c = {.bits = (unsigned)g[0]};
+    counted_design(&c, g[2]);
+    if (c.low != g[1])
+        return fail(err, "its number of buckets is not that for its keys");
+    if (layer->data_len > COUNTED_MAX_LEN || layer->data_len < COUNTED_SLACK ||
+        counted_directory_len(&c) > layer->data_len - COUNTED_SLACK)
+        return fail(err, "its directory does not fit its length");
     return true;
 }
 
@@ -52,108 +55,60 @@ uint64_t counted_expected_len(const struct counted *c, uint64_t entries)
 {
     struct counted design = *c;
     counted_design(&design, entries);
-    double n = (double)entries, buckets = (double)counted_last_bucket(&design) + 1;
-    double blocks = (double)counted_blocks(&design), bits = n * (1 + design.low) + buckets;
-    return counted_directory_len(&design) + (uint64_t)((bits + 3.5 * blocks) / 8 + 0.5);
+    double n = (double)entries, blocks = (double)counted_blocks(&design);
+    double bits = n * (1 + design.low) + blocks * (COUNTED_BUCKETS + 3.5);
+    return counted_directory_len(&design) + (entries > 0 ? (uint64_t)(bits / 8 + 0.5) : 0) +
+           COUNTED_SLACK;
 }
 
 struct counted_set counted_set(const struct counted *c, const uint8_t *data, uint64_t len)
 {
-    return (struct counted_set){.counted = *c,
-                                .data = data,
-                                .len = len,
-                                .fast = len >= 8 ? len - 7 : 0,
-                                .directory_len = counted_directory_len(c)};
+    return (struct counted_set){
+        .counted = *c, .data = data, .len = len, .directory_len = counted_directory_len(c)};
 }
 
-uint64_t counted_load_end(const struct counted_set *set, uint64_t at)
+/* Validates the stretches with lines [first, end) of the directory, and adds up their entries.
+ * Reads no line before them. */
+static bool check_lines(const struct counted_set *set, uint64_t first, uint64_t end,
+                        uint64_t *entries, struct err *err)
 {
-    uint64_t v = 0;
-    for (unsigned i = 0; i < 8; i++)
-        if (at < set->len && i < set->len - at)
-            v |= (uint64_t)set->data[at + i] << 8 * i;
-    return v;
-}
-
-struct counted_block counted_find_block(const struct counted_set *set, uint64_t block)
-{
-    uint64_t line = block / COUNTED_BLOCKS * COUNTED_LINE, begin = 0, end;
-    unsigned slot = (unsigned)(block % COUNTED_BLOCKS);
-    uint64_t base = counted_load(set, line), ends = line + 8;
-    bool large = base & COUNTED_LARGE;
-    base = (base & ~COUNTED_LARGE) + set->directory_len;
-    if (large) {
-        unsigned blocks = counted_group_blocks(&set->counted, block / COUNTED_BLOCKS);
-        begin = slot > 0 ? counted_load(set, base + 8 * (slot - 1)) : 8 * blocks;
-        end = counted_load(set, base + 8 * slot);
-        large = end & COUNTED_LARGE;
-    } else {
-        if (slot > 0)
-            begin = counted_load(set, ends + 2 * (slot - 1)) & 0xffff;
-        end = counted_load(set, ends + 2 * slot) & 0xffff;
+    const uint64_t room = set->len - set->directory_len - COUNTED_SLACK;
+    uint64_t crowd = 0;
+    for (uint64_t number = first; number < end; number++) {
+        const uint64_t line = get_le64(set->data + COUNTED_LINE * number);
+        const uint64_t n = line >> COUNTED_END_BITS;
+        struct counted_block b;
+        bool good = number > first || number == 0
+                        ? counted_find_block(set, number, &b) && (n == 0) == (b.begin == b.end)
+                        : counted_line_end(line) <= room;
+        crowd = number % COUNTED_STRETCH == 0 ? n : crowd + n;
+        if (!good || crowd > COUNTED_CROWD)
+            return fail(err, "line %llu of its directory is not valid", (unsigned long long)number);
+        *entries += n;
     }
-    return (struct counted_block){.begin = base + (begin & ~COUNTED_LARGE),
-                                  .end = base + (end & ~COUNTED_LARGE),
-                                  .large = large};
-}
-
-/* Validates the line of a group. *begin, *end: where the group begins and ends, counted from the
- * first group; for a large group, *end is the end of its table. */
-static bool check_line(const struct counted_set *set, uint64_t group, uint64_t *begin,
-                       uint64_t *end)
-{
-    uint64_t line = group * COUNTED_LINE, base = counted_load(set, line), room;
-    unsigned blocks = counted_group_blocks(&set->counted, group), last = 0;
-    bool large = base & COUNTED_LARGE;
-    *begin = base & ~COUNTED_LARGE;
-    room = set->len - set->directory_len;
-    if (*begin > room)
-        return false;
-    for (unsigned i = 0; i < blocks; i++) {
-        unsigned at = counted_load(set, line + 8 + 2 * i) & 0xffff;
-        if (at < last || (large && at != 0))
-            return false;
-        last = at;
-    }
-    if (large)
-        last = 8 * blocks;
-    *end = *begin + last;
-    return last <= room - *begin;
-}
-
-/* Where a group ends. `begin` and `end` are from check_line. */
-static uint64_t group_end(const struct counted_set *set, uint64_t group, uint64_t begin,
-                          uint64_t end)
-{
-    if (!(counted_load(set, group * COUNTED_LINE) & COUNTED_LARGE))
-        return end;
-    return begin + (counted_load(set, set->directory_len + end - 8) & ~COUNTED_LARGE);
+    return true;
 }
 
 bool counted_check_directory(const struct counted_set *set, struct err *err)
 {
-    uint64_t groups = counted_groups(&set->counted), expected = 0, begin, end;
-    for (uint64_t group = 0; group < groups; group++) {
-        if (!check_line(set, group, &begin, &end) || begin != expected)
-            return fail(err, "line %llu of its directory is not valid", (unsigned long long)group);
-        expected = group_end(set, group, begin, end);
-        if (expected < end || expected > set->len - set->directory_len)
-            return fail(err, "the table of group %llu is not valid", (unsigned long long)group);
-    }
-    return expected == set->len - set->directory_len ||
-           fail(err, "its groups do not end where its data does");
+    const uint64_t blocks = counted_blocks(&set->counted), slack = set->len - COUNTED_SLACK;
+    uint64_t entries = 0;
+    struct counted_block last;
+    if (!check_lines(set, 0, blocks, &entries, err))
+        return false;
+    if (entries != set->counted.entries)
+        return fail(err, "its directory is not that of its keys");
+    return (counted_find_block(set, blocks - 1, &last) && last.end == slack &&
+            bytes_zero(set->data + slack, COUNTED_SLACK)) ||
+           fail(err, "its blocks do not end where its data does");
 }
 
 bool counted_check_page(const struct counted_set *set, uint64_t page, struct err *err)
 {
-    uint64_t per_page = 4096 / COUNTED_LINE, groups = counted_groups(&set->counted);
-    uint64_t group = page * per_page, previous = 0, begin, end;
-    for (unsigned i = 0; i < per_page && group < groups; i++, group++) {
-        if (!check_line(set, group, &begin, &end) || begin < previous || (group == 0 && begin != 0))
-            return fail(err, "line %llu of its directory is not valid", (unsigned long long)group);
-        previous = end;
-    }
-    return true;
+    const uint64_t blocks = counted_blocks(&set->counted), first = page * (4096 / COUNTED_LINE);
+    const uint64_t end = first + 4096 / COUNTED_LINE;
+    uint64_t entries = 0;
+    return check_lines(set, first, end < blocks ? end : blocks, &entries, err);
 }
 
 /* ---- The counted set as a kind of layer. */
@@ -272,30 +227,30 @@ static void narrow(const struct layer *layer, unsigned to, struct layer *out)
     out->data_len = counted_expected_len(&c, entries);
 }
 
-static bool hashes(const struct layer *layer, const uint8_t *data, uint64_t first, uint64_t last,
-                   bool (*take)(void *ctx, const uint64_t *hash, const uint64_t *count, size_t n,
-                                struct err *err),
+static bool hashes(const struct layer *layer, const uint8_t *data,
+                   bool (*take)(void *ctx, const uint64_t *hash, size_t n, struct err *err),
                    void *ctx, struct err *err)
 {
+    enum { RUN = 1024 };
     const struct counted_set set = set_of(layer, data);
-    unsigned shift = 64 - set.counted.bits;
-    uint64_t hash[COUNTED_RUN];
-    struct counted_run run = {.n = 1};
+    const struct counted *c = &set.counted;
+    const uint64_t width = counted_mask(c->low + COUNTED_BUCKET_BITS);
+    struct counted_entries e = {0};
+    struct counted_sums read = {0};
     bool ok = true;
-    /* Select the fingerprints whose lowest hash is in the range. */
-    uint64_t from = (first >> shift) + ((first & counted_mask(shift)) != 0);
-    if (from > last >> shift)
-        return true;
-    struct counted_reader *r = malloc(sizeof *r);
-    if (r == NULL)
-        return fail(err, "out of memory");
-    counted_read_range(r, &set, from, last >> shift);
-    while (ok && (ok = counted_next(&r->stream, &run, err)) && run.n > 0) {
-        for (size_t i = 0; i < run.n; i++)
-            hash[i] = run.value[i] << shift;
-        ok = take(ctx, hash, run.count, run.n, err);
+    for (uint64_t block = 0; ok && block < counted_blocks(c); block++) {
+        const uint64_t first = counted_block_first(c, block);
+        uint64_t hash[RUN];
+        e.n = 0;
+        ok = counted_read_range(&set, first, first | width, 0, &e, &read, err);
+        for (size_t at = 0, n; ok && at < e.n; at += n) {
+            n = e.n - at < RUN ? e.n - at : RUN;
+            for (size_t i = 0; i < n; i++)
+                hash[i] = e.at[at + i].value << (64 - c->bits);
+            ok = take(ctx, hash, n, err);
+        }
     }
-    free(r);
+    free(e.at);
     return ok;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Writes a layer that is a counted set, from a keyset or from other layers. Several threads encode
- * parts of it, whole groups each, into memory, and write them in order.
+ * parts of it, whole blocks each, into memory, and write them in order.
  */
 #ifndef KIND_COUNTED_LAYER_H
 #define KIND_COUNTED_LAYER_H
 
 #include <pthread.h>
 
-#include "kind/counted/stream.h"
+#include "kind/counted/entries.h"
 #include "kind/kind.h"
 
 struct keyset;
@@ -18,7 +18,7 @@ struct target;
 bool counted_build(const struct target *target, struct keyset *keys, struct census *census,
                    struct err *err);
 
-/* Largest number of hashes in a part of a keyset: those of about 30 groups. */
+/* Largest number of hashes in a part of a keyset. */
 enum { COUNTED_PART = 1 << 17 };
 
 /* Bytes of memory that a thread takes besides those hashes. */
@@ -37,9 +37,9 @@ void counted_census(const struct layer *layer, const uint8_t *data, unsigned thr
  *
  *     struct counted_layer l;
  *     counted_layer_begin(&l, target, &design);
- *     ... in each thread, for groups [first, end); parts start in order, without gaps ...
- *         counted_layer_part(&l, first, end, &stream, &err)     // or counted_layer_copy
- *     counted_layer_give_up(&l);                    // if anything fails
+ *     ... in each thread, for blocks [first, end); parts start in order, without gaps ...
+ *         counted_layer_part(&l, first, end, entries, n, &err)     // or counted_layer_copy
+ *     counted_layer_give_up(&l, &err);              // if anything fails
  *     ok = counted_layer_end(&l, &err);             // after all parts
  *     counted_layer_free(&l);
  */
@@ -48,26 +48,28 @@ struct counted_layer {
     struct counted counted; /* entries and total: sums over the parts written so far */
     pthread_mutex_t lock;   /* guards entries, total and all that follows */
     pthread_cond_t turned;
-    uint64_t next; /* the first group of the next part to be written */
-    uint64_t at;   /* its offset, counted from the first group */
+    uint64_t next; /* the first block of the next part to be written */
+    uint64_t at;   /* its offset, counted from the end of the directory */
     bool gave_up;
+    struct err why;
 };
 
 /* `design` has bits and low. */
 void counted_layer_begin(struct counted_layer *l, const struct target *target,
                          const struct counted *design);
 
-/* Encodes all entries of a stream as groups [first, end), waits for its turn and writes them. */
+/* Encodes n entries as blocks [first, end), waits for its turn and writes them. */
 bool counted_layer_part(struct counted_layer *l, uint64_t first, uint64_t end,
-                        struct counted_stream *entries, struct err *err);
+                        const struct counted_entry *e, size_t n, struct err *err);
 
-/* Copies groups [first, end) from a set with the same `bits` and `low` and a valid directory. The
+/* Copies blocks [first, end) from a set with the same `bits` and `low` and a valid directory. The
  * entries are not counted: the caller adds them to l->counted. */
 bool counted_layer_copy(struct counted_layer *l, uint64_t first, uint64_t end,
                         const struct counted_set *set, struct err *err);
 
-/* Wakes the threads that wait for their turn, and lets them fail. */
-void counted_layer_give_up(struct counted_layer *l);
+/* Wakes the threads that wait for their turn, and lets them fail, too: for the first reason that is
+ * given. */
+void counted_layer_give_up(struct counted_layer *l, const struct err *why);
 
 /* Sets the layer's geometry and length, and writes the checksums. */
 bool counted_layer_end(struct counted_layer *l, struct err *err);

@@ -1,80 +1,29 @@
 /* SPDX-License-Identifier: MIT
- * Shared by the files of this kind: bounds-checked reads of untrusted data, the directory, the
- * counts of a block, writing of bits, and the variants of the query.
+ * Shared by the files of this kind: bits of untrusted data and where a block is in it, the counts
+ * of a block, and writing of bits.
  */
 #ifndef KIND_COUNTED_PARTS_H
 #define KIND_COUNTED_PARTS_H
 
 #include "base/bytes.h"
-#include "base/variant.h"
 #include "kind/counted/counted.h"
+#include "kind/counted/entries.h"
 
 #define COUNTED_INLINE static inline __attribute__((always_inline))
-
-#define COUNTED_LARGE ((uint64_t)1 << 63)
-
-static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t hash)
-{
-    return hash >> (64 - c->bits);
-}
-
-/* counted_load for offsets near the end of the data, or after it. */
-uint64_t counted_load_end(const struct counted_set *set, uint64_t at);
-
-/* Loads 8 bytes at any offset. Bytes outside the data are zero. */
-COUNTED_INLINE uint64_t counted_load(const struct counted_set *set, uint64_t at)
-{
-    return __builtin_expect(at < set->fast, 1) ? get_le64(set->data + at)
-                                               : counted_load_end(set, at);
-}
 
 static inline uint64_t counted_mask(unsigned width)
 {
     return width < 64 ? ((uint64_t)1 << width) - 1 : UINT64_MAX;
 }
 
-/* Loads `width` bits, at most 64, from bit number `bit` on. */
-COUNTED_INLINE uint64_t counted_bits(const struct counted_set *set, uint64_t bit, unsigned width)
+static inline uint64_t counted_fingerprint(const struct counted *c, uint64_t hash)
 {
-    unsigned shift = bit & 7;
-    uint64_t bits = counted_load(set, bit / 8) >> shift;
-    if (shift + width > 64)
-        bits |= counted_load(set, bit / 8 + 8) << (64 - shift);
-    return bits & counted_mask(width);
+    return hash >> (64 - c->bits);
 }
 
-/* Finds the last of n remainders, n > 0, that is not below `wanted`. They are in descending order
- * from bit number `bit` on. Returns its index, 0 if all are below. */
-COUNTED_INLINE unsigned counted_find(const struct counted_set *set, uint64_t bit, unsigned n,
-                                     unsigned low, uint64_t wanted)
+static inline uint64_t counted_block_of(const struct counted *c, uint64_t v)
 {
-    unsigned found = 0;
-    for (; n > 1; n -= n / 2) {
-        unsigned next = found + n / 2;
-        found = counted_bits(set, bit + (uint64_t)next * low, low) >= wanted ? next : found;
-    }
-    return found;
-}
-
-/* Where a block is in the data. */
-struct counted_block {
-    uint64_t begin, end; /* not validated: may be out of order or outside the data */
-    bool large;
-};
-
-struct counted_block counted_find_block(const struct counted_set *set, uint64_t block);
-
-/* The number of blocks of a group. */
-static inline unsigned counted_group_blocks(const struct counted *c, uint64_t group)
-{
-    uint64_t left = counted_blocks(c) - group * COUNTED_BLOCKS;
-    return left < COUNTED_BLOCKS ? (unsigned)left : COUNTED_BLOCKS;
-}
-
-static inline unsigned counted_block_buckets(const struct counted *c, uint64_t block)
-{
-    uint64_t left = counted_last_bucket(c) - block * COUNTED_BUCKETS;
-    return left < COUNTED_BUCKETS ? (unsigned)left + 1 : COUNTED_BUCKETS;
+    return v >> c->low >> COUNTED_BUCKET_BITS;
 }
 
 /* The smallest fingerprint of a block. */
@@ -83,100 +32,82 @@ static inline uint64_t counted_block_first(const struct counted *c, uint64_t blo
     return block << COUNTED_BUCKET_BITS << c->low;
 }
 
-/* Bytes of a fingerprint in a large block. */
-static inline unsigned counted_wide(const struct counted *c)
+/* Loads `width` bits, at most 64, from bit number `bit` on. Reads up to 9 bytes. */
+COUNTED_INLINE uint64_t counted_bits(const uint8_t *data, uint64_t bit, unsigned width)
 {
-    unsigned bits = c->low + COUNTED_BUCKET_BITS;
-    return (bits < 64 ? bits + 7 : 71) / 8;
+    unsigned shift = bit & 7;
+    uint64_t bits = get_le64(data + bit / 8) >> shift;
+    if (shift + width > 64)
+        bits |= (uint64_t)data[bit / 8 + 8] << (64 - shift);
+    return bits & counted_mask(width);
 }
 
-/* Bytes of a block of n entries whose counts are all 1. */
-static inline uint64_t counted_block_len(const struct counted *c, unsigned buckets, uint64_t n)
+/* Where a block is in the data, and how many entries it has. */
+struct counted_block {
+    uint64_t begin, end;
+    unsigned n;
+};
+
+static inline uint64_t counted_line_end(uint64_t line)
 {
-    return (buckets + n + n * c->low + 7) / 8;
+    return line & counted_mask(COUNTED_END_BITS);
+}
+
+/* Finds a block of the directory. False: it is not in the data, or its marks and remainders are
+ * longer than it. This is the only place where a line is believed. */
+COUNTED_INLINE bool counted_find_block(const struct counted_set *set, uint64_t block,
+                                       struct counted_block *b)
+{
+    const uint8_t *line = set->data + COUNTED_LINE * block;
+    uint64_t before = block > 0 ? counted_line_end(get_le64(line - COUNTED_LINE)) : 0;
+    b->begin = set->directory_len + before;
+    b->end = set->directory_len + counted_line_end(get_le64(line));
+    b->n = (unsigned)(get_le64(line) >> COUNTED_END_BITS);
+    uint64_t bits = COUNTED_BUCKETS + (uint64_t)b->n * (1 + set->counted.low);
+    return (b->begin <= b->end) & (b->end <= set->len - COUNTED_SLACK) &
+           ((bits <= 8 * (b->end - b->begin)) | (b->n == 0));
+}
+
+/* The number of the bit where the counts of a block begin, if it has any. */
+static inline uint64_t counted_counts_at(const struct counted_set *set,
+                                         const struct counted_block *b)
+{
+    return 8 * b->begin + COUNTED_BUCKETS + (uint64_t)b->n * (1 + set->counted.low);
+}
+
+/* Writes numbers of any width, low bit first. */
+struct counted_writer {
+    uint8_t *data;
+    uint64_t bit;
+};
+
+/* Appends the low `width` bits of v, at most 64. All higher bits of v must be zero. Overwrites up
+ * to 8 bytes behind them with zeros. */
+static inline void counted_write(struct counted_writer *w, uint64_t v, unsigned width)
+{
+    uint8_t *to = w->data + w->bit / 8;
+    unsigned shift = w->bit & 7;
+    put_le64(to, (*to & counted_mask(shift)) | v << shift);
+    to[8] = shift > 0 ? (uint8_t)(v >> (64 - shift)) : 0;
+    w->bit += width;
 }
 
 /* ---- The counts of a block (counts.c). */
 
-enum { COUNTED_BITMAP, COUNTED_LIST, COUNTED_ALL, COUNTED_SHORT }; /* forms */
+/* The order with which the counts of n entries, n > 0, take the fewest bits. Sets *bits to these,
+ * with those of the order; 0: all counts are 1. */
+unsigned counted_order(const struct counted_entry *e, size_t n, uint64_t *bits);
 
-/* The shortest code for the counts of a block. */
-struct counted_code {
-    unsigned form, order;
-    size_t listed;
-    uint64_t bits; /* 0: all counts are 1 */
-};
+/* Appends them in that order. */
+void counted_put_counts(struct counted_writer *w, const struct counted_entry *e, size_t n,
+                        unsigned order);
 
-struct counted_code counted_best_code(const uint64_t *count, size_t n);
+/* Reads the counts of a block into its entries. False: they are not valid. */
+bool counted_get_counts(const struct counted_set *set, const struct counted_block *b,
+                        struct counted_entry *e);
 
-/* Writes code->bits bits, more than 0, from bit number `bit` of `to` on. Also zeroes at least the 8
- * bits after them, and at most 9 bytes. */
-void counted_put_counts(uint8_t *to, uint64_t bit, const struct counted_code *code,
-                        const uint64_t *count, size_t n);
-
-/* Reads the counts of n entries, n at most COUNTED_ENTRIES, from bits [bit, end) of the data.
- * Returns the number of the bit after them, or 0 if they are not valid. */
-uint64_t counted_get_counts(const struct counted_set *set, uint64_t bit, uint64_t end, size_t n,
-                            uint64_t *count);
-
-/* Reads the count of entry i of n; 0 if the data is not valid. */
-uint64_t counted_get_count(const struct counted_set *set, uint64_t bit, uint64_t end, size_t n,
-                           size_t i);
-
-/* ---- Queries (query.c). */
-
-/* No block that is not large is longer: bucket bits, counts and remainders. */
-#define COUNTED_LONGEST ((uint64_t)COUNTED_ENTRIES * 32 + 64)
-
-enum { COUNTED_BATCH = 256 };
-
-/* Is the fingerprint in the set? For those that the variants leave out: in large blocks, and near
- * the end of the data. */
-bool counted_has(const struct counted_set *set, uint64_t v);
-
-struct counted_variant {
-    struct variant variant;
-    /* n is at most COUNTED_BATCH. */
-    void (*query)(const struct counted_set *set, const uint64_t *hash, size_t n, uint64_t *present);
-};
-
-extern const struct counted_variant counted_bmi2;
-
-/* ---- Writes bit strings: bit i is bit i mod 8 of byte i div 8. */
-
-struct counted_writer {
-    uint8_t *to;
-    uint64_t word; /* the next `fill` bits, to be written to `to`; fill is at most 63 */
-    unsigned fill;
-};
-
-/* Starts at bit number `bit`. Keeps the bits before it. */
-static inline struct counted_writer counted_writer_at(uint8_t *data, uint64_t bit)
-{
-    uint8_t *to = data + bit / 8;
-    unsigned fill = bit & 7;
-    return (struct counted_writer){.to = to, .word = *to & ((1u << fill) - 1), .fill = fill};
-}
-
-/* Appends the low `width` bits of v, at most 64. All higher bits of v must be zero. */
-static inline void counted_write(struct counted_writer *w, uint64_t v, unsigned width)
-{
-    w->word |= v << w->fill;
-    if (w->fill + width < 64) {
-        w->fill += width;
-        return;
-    }
-    put_le64(w->to, w->word);
-    w->to += 8;
-    w->word = w->fill > 0 ? v >> (64 - w->fill) : 0;
-    w->fill = w->fill + width - 64;
-}
-
-/* Writes the last bits. Also zeroes at least the 8 bits after them, and at most 9 bytes. */
-static inline void counted_write_end(const struct counted_writer *w)
-{
-    put_le64(w->to, w->word);
-    w->to[8] = 0;
-}
+/* Reads the count of entry i of a block; 0 if the data is not valid. */
+uint64_t counted_get_count(const struct counted_set *set, const struct counted_block *b,
+                           uint64_t i);
 
 #endif
