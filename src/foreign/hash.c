@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "foreign/hash.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/exact.h"
 
 /*
  * Defines a struct hash_fn from a function that hashes one key:
@@ -355,87 +357,61 @@ FOREIGN_HASH(hash_highway_128, 4, "highway-128", 2, highway)
 
 _Static_assert((int)PHP_MOST <= (int)HASH_LANES, "hash.h");
 
-/*
- * A number of PHP: an integer of 64 bits, or a double, which has no fraction here. Both are kept as
- * integers of 128 bits, in two's complement. PHP converts a double to an integer, for (int) and for
- * operations on bits, by cutting it to its lowest 64 bits.
- *
- * Doubles are rounded here, since the floating-point unit of some machines would round twice: to 64
- * bits and then to 53.
- */
+/* A number of PHP: an integer of 64 bits, or a double, which has no fraction here. Sums and
+ * products of integers that do not fit are doubles. (-ffp-contract=off and exact.h: a double is
+ * rounded once, to its 53 bits.) */
 struct number {
-    uint64_t low;
-    int64_t high;
     bool is_double;
+    int64_t whole;
+    double real;
 };
 
 static struct number integer(int64_t x)
 {
-    return (struct number){(uint64_t)x, x >> 63, false};
+    return (struct number){false, x, 0};
 }
 
+static struct number real(double x)
+{
+    return (struct number){true, 0, x};
+}
+
+static double to_double(struct number x)
+{
+    return x.is_double ? x.real : (double)x.whole;
+}
+
+/* As PHP converts a double for (int) and for operations on bits: cut to its lowest 64 bits. */
 static int64_t to_int(struct number x)
 {
-    return (int64_t)x.low;
+    double size = fabs(x.real);
+    if (!x.is_double)
+        return x.whole;
+    size -= (double)(uint64_t)(size * 0x1p-64) * 0x1p64;
+    uint64_t low = (uint64_t)size;
+    return (int64_t)(x.real < 0 ? 0 - low : low);
 }
 
-/* -x if `sign` has all bits set, and x if none. */
-static struct number signed_as(struct number x, uint64_t sign)
-{
-    uint64_t low = (x.low ^ sign) - sign;
-    uint64_t high = ((uint64_t)x.high ^ sign) + (sign & (low == 0));
-    return (struct number){low, (int64_t)high, x.is_double};
-}
-
-/* Rounds to the 53 bits of a double, half to even. |x| is below 2^116, so the bits that are cut are
- * in x.low. Without a branch: signs and lengths are random. */
-static struct number rounded(struct number x)
-{
-    const uint64_t sign = (uint64_t)(x.high >> 63);
-    x = signed_as(x, sign);
-    unsigned above = x.high != 0 ? 64 : 0;
-    unsigned bits = 64 + above - (unsigned)__builtin_clzll(above ? (uint64_t)x.high : x.low | 1);
-    unsigned cut = bits > 53 ? bits - 53 : 0;
-    uint64_t is_cut = cut > 0;
-    uint64_t half = ((uint64_t)1 << cut >> 1) - is_cut + (x.low >> cut & is_cut);
-    x.low += half;
-    x.high += x.low < half;
-    x.low = x.low >> cut << cut;
-    x.is_double = true;
-    return signed_as(x, sign);
-}
-
-static struct number exact_sum(struct number a, struct number b)
-{
-    uint64_t low = a.low + b.low;
-    return (struct number){low, a.high + b.high + (low < a.low), false};
-}
-
-static bool is_whole(struct number x)
-{
-    return !x.is_double && x.high == (int64_t)x.low >> 63;
-}
-
-/* |a| and |b| are at most 2^66. */
 static struct number add_numbers(struct number a, struct number b)
 {
-    struct number sum = exact_sum(a, b);
-    if (!a.is_double && !b.is_double && is_whole(sum))
-        return sum;
-    return rounded(exact_sum(rounded(a), rounded(b)));
+    int64_t sum;
+    return !a.is_double && !b.is_double && !__builtin_add_overflow(a.whole, b.whole, &sum)
+               ? integer(sum)
+               : real(to_double(a) + to_double(b));
 }
 
-static struct number exact_product(struct number a, uint32_t by)
+static struct number subtract(struct number a, int64_t b)
 {
-    uint64_t first = (a.low & UINT32_MAX) * by, second = (a.low >> 32) * by + (first >> 32);
-    return (struct number){second << 32 | (first & UINT32_MAX),
-                           a.high * (int64_t)by + (int64_t)(second >> 32), false};
+    int64_t rest;
+    return !a.is_double && !__builtin_sub_overflow(a.whole, b, &rest)
+               ? integer(rest)
+               : real(to_double(a) - (double)b);
 }
 
-static struct number multiply(int64_t a, uint32_t by)
+static struct number multiply(int64_t a, int64_t b)
 {
-    struct number product = exact_product(integer(a), by);
-    return is_whole(product) ? product : rounded(exact_product(rounded(integer(a)), by));
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? real((double)a * (double)b) : integer(product);
 }
 
 static struct number shifted(int64_t x, unsigned bits)
@@ -443,31 +419,25 @@ static struct number shifted(int64_t x, unsigned bits)
     return integer((int64_t)((uint64_t)x << bits));
 }
 
-static int64_t byte(const char *data, size_t i)
+static struct number byte(const char *data, size_t i)
 {
-    return (unsigned char)data[i];
+    return integer((unsigned char)data[i]);
 }
 
-/* A product that is a double is 2^63 or more, or -2^63 or less, and doubles are at least 2^10 apart
- * there: adding a byte does not change it. */
 static int64_t bkdr(const char *data, size_t len)
 {
     int64_t h = 0;
-    for (size_t i = 0; i < len; i++) {
-        struct number product = multiply(h, 131);
-        h = to_int(product.is_double ? product : add_numbers(product, integer(byte(data, i))));
-    }
+    for (size_t i = 0; i < len; i++)
+        h = to_int(add_numbers(multiply(h, 131), byte(data, i)));
     return h;
 }
 
 static int64_t sdbm(const char *data, size_t len)
 {
     int64_t h = 0;
-    for (size_t i = 0; i < len; i++) {
-        struct number sum = add_numbers(integer(byte(data, i)), shifted(h, 6));
-        sum = add_numbers(sum, shifted(h, 16));
-        h = to_int(add_numbers(sum, signed_as(integer(h), UINT64_MAX)));
-    }
+    for (size_t i = 0; i < len; i++)
+        h = to_int(
+            subtract(add_numbers(add_numbers(byte(data, i), shifted(h, 6)), shifted(h, 16)), h));
     return h;
 }
 
@@ -475,8 +445,7 @@ static int64_t js(const char *data, size_t len)
 {
     int64_t h = 1315423911;
     for (size_t i = 0; i < len; i++)
-        h ^= to_int(
-            add_numbers(add_numbers(shifted(h, 5), integer(byte(data, i))), integer(h >> 2)));
+        h ^= to_int(add_numbers(add_numbers(shifted(h, 5), byte(data, i)), integer(h >> 2)));
     return h;
 }
 
@@ -484,8 +453,7 @@ static int64_t djb(const char *data, size_t len)
 {
     struct number h = integer(5381);
     for (size_t i = 0; i < len; i++)
-        h = add_numbers(integer(to_int(add_numbers(shifted(to_int(h), 5), h))),
-                        integer(byte(data, i)));
+        h = add_numbers(integer(to_int(add_numbers(shifted(to_int(h), 5), h))), byte(data, i));
     return to_int(h);
 }
 
@@ -493,7 +461,7 @@ static int64_t dek(const char *data, size_t len)
 {
     int64_t h = (int64_t)len;
     for (size_t i = 0; i < len; i++)
-        h = to_int(shifted(h, 5)) ^ h >> 27 ^ byte(data, i);
+        h = to_int(shifted(h, 5)) ^ h >> 27 ^ byte(data, i).whole;
     return h;
 }
 
@@ -504,7 +472,7 @@ static int64_t fnv(const char *data, size_t len)
 {
     int64_t h = 2166136261;
     for (size_t i = 0; i < len; i++)
-        h = h * 16777619 % MODULUS ^ byte(data, i);
+        h = h * 16777619 % MODULUS ^ byte(data, i).whole;
     return h;
 }
 
@@ -512,7 +480,7 @@ static int64_t elf(const char *data, size_t len)
 {
     int64_t h = 0;
     for (size_t i = 0; i < len; i++) {
-        h = to_int(add_numbers(shifted(h, 4), integer(byte(data, i))));
+        h = to_int(add_numbers(shifted(h, 4), byte(data, i)));
         int64_t x = h & 0xf0000000;
         h = (h ^ x >> 24) & ~x;
     }
@@ -524,7 +492,7 @@ static int64_t pjw(const char *data, size_t len)
     const int64_t high = (int64_t)0xffffffff << 28;
     int64_t h = 0;
     for (size_t i = 0; i < len; i++)
-        h = to_int(add_numbers(shifted(h, 4), integer(byte(data, i))));
+        h = to_int(add_numbers(shifted(h, 4), byte(data, i)));
     int64_t x = h & high;
     return x != 0 ? (h ^ x >> 24) & ~high : h;
 }
