@@ -64,13 +64,11 @@ static bool combine_inputs(const struct combination *c, struct combiner *w, enum
 static bool make_slice(const struct combination *c, struct combiner *w, uint64_t first,
                        uint64_t last, struct err *err)
 {
-    struct counted_entries *all = &w->level[0], *none = &w->level[1];
+    struct counted_entries *all = &w->level[0];
     if (!combine_inputs(c, w, c->op, 0, c->n, first, last, all, &w->seen, err))
         return false;
-    none->n = 0;
-    if (c->n == 1 && !counted_merge(c->op == COUNTS_DISTINCT ? COUNTS_DISTINCT : COUNTS_ADD, all,
-                                    none, &w->room, &w->seen, err))
-        return false;
+    if (c->n == 1)
+        counted_alone(c->op, all, &w->seen);
     if (w->seen.too_many)
         return counted_too_many(err);
     if (c->layer == NULL)

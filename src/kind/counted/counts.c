@@ -38,8 +38,13 @@ void counted_put_counts(struct counted_writer *w, const struct counted_entry *e,
     for (size_t i = 0; i < n; i++) {
         uint64_t x = e[i].count - 1, y = (x >> order) + 1; /* 1 to 2^64 - 1 */
         unsigned c = log2_of(y);
+        uint64_t rest = x - (counted_mask(c) << order);
+        if (2 * c + 1 + order <= 64) {
+            counted_write(w, (uint64_t)1 << c | rest << c << 1, 2 * c + 1 + order);
+            continue;
+        }
         counted_write(w, (uint64_t)1 << c, c + 1);
-        counted_write(w, x - (counted_mask(c) << order), c + order);
+        counted_write(w, rest, c + order);
     }
 }
 

@@ -63,6 +63,9 @@ struct counted_seen {
 bool counted_merge(enum counts_op op, struct counted_entries *a, struct counted_entries *b,
                    struct counted_entries *room, struct counted_seen *seen, struct err *err);
 
+/* The same for entries of a single set: of all operations, only COUNTS_DISTINCT changes them. */
+void counted_alone(enum counts_op op, struct counted_entries *e, struct counted_seen *seen);
+
 bool counted_too_many(struct err *err);
 
 /* ---- Encodes entries as blocks of a counted set.

@@ -45,9 +45,9 @@ COUNTED_INLINE uint64_t combined(enum counts_op op, uint64_t a, uint64_t b)
 }
 
 /* Branches on the values could not be predicted, so there are none. */
-static void merge(enum counts_op op, const struct counted_entries *a,
-                  const struct counted_entries *b, struct counted_entries *to,
-                  struct counted_seen *seen)
+COUNTED_INLINE void merge(enum counts_op op, const struct counted_entries *a,
+                          const struct counted_entries *b, struct counted_entries *to,
+                          struct counted_seen *seen)
 {
     struct counts_seen s = seen->counts;
     size_t i = 0, j = 0, n = 0;
@@ -89,9 +89,26 @@ bool counted_merge(enum counts_op op, struct counted_entries *a, struct counted_
     if (!counted_room(room, a->n + b->n, err) || !counted_room(a, 0, err) ||
         !counted_room(b, 0, err))
         return false;
-    merge(op, a, b, room, seen);
+    if (op == COUNTS_ADD) /* the usual one, with its constant */
+        merge(COUNTS_ADD, a, b, room, seen);
+    else
+        merge(op, a, b, room, seen);
     if (room->n > COUNTED_CROWD)
         return kind_crowded(COUNTED_CROWD, err);
     counted_swap(a, room);
     return true;
+}
+
+void counted_alone(enum counts_op op, struct counted_entries *e, struct counted_seen *seen)
+{
+    struct counts_seen *s = &seen->counts;
+    for (size_t i = 0; i < e->n; i++) {
+        s->total_a += e->at[i].count;
+        if (op == COUNTS_DISTINCT)
+            e->at[i].count = 1;
+        s->total_made += e->at[i].count;
+        seen->too_many |= s->total_made < e->at[i].count;
+    }
+    s->a += e->n;
+    s->made += e->n;
 }
