@@ -59,9 +59,9 @@ void warn_useless(const struct store *s)
     if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WRITER_USELESS * layers_design_fpr(h))
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
-            "design rate %s; make one with a larger --capacity, or one that grows (without "
-            "--fixed)",
-            s->name, num_show_fpr(now, fpr), num_show_fpr(design, h->fpr_design));
+            "design rate %s; make one with a larger --capacity%s",
+            s->name, num_show_fpr(now, fpr), num_show_fpr(design, h->fpr_design),
+            kind_counts(h->layers[0].kind) ? "" : ", or one that grows (without --fixed)");
 }
 
 bool warn_finds_few(uint64_t n, uint64_t found)

@@ -14,6 +14,7 @@
 #include "keys/xxh3.h"
 #include "file/design.h"
 #include "write/combine.h"
+#include "write/writer.h"
 
 /* The batch, in an unnamed file, mapped. */
 struct batch_map {
@@ -188,18 +189,29 @@ static bool refuse_lacking(const struct change *c, const struct filter *old, str
                 lacking, s, c->path, lacking == 1 ? "it" : "them");
 }
 
+static bool refuse_full(const struct change *c, double fpr, double limit, struct err *err)
+{
+    char would[NUM_TEXT], most[NUM_TEXT];
+    bool usual = c->max_fpr == 0;
+    return fail(err, "the false-positive rate of '%s' would be %s, above %s%s: nothing was added%s",
+                c->path, num_show_fpr(would, fpr), num_show_fpr(most, limit),
+                usual ? ", 10 times its design rate" : "",
+                usual ? "; make a set with a larger --capacity, or set another limit with --max-fpr"
+                      : "");
+}
+
 /* May the new file take the place of the old one? */
 static bool check_new(const struct change *c, const struct filter *old, struct err *err)
 {
     const struct counts_seen *seen = &c->made.seen;
-    char fpr[NUM_TEXT], limit[NUM_TEXT];
+    const struct layer *layer = &old->header.layers[0];
     if (c->op != COUNTS_ADD)
         return seen->lacking == 0 || c->skip_absent || refuse_lacking(c, old, err);
-    double p = combine_fpr(&c->made);
-    if (c->max_fpr == 0 || p <= c->max_fpr || seen->made == seen->a)
-        return true;
-    return fail(err, "the false-positive rate of '%s' would be %s, above %s: nothing was added",
-                c->path, num_show_fpr(fpr, p), num_show_fpr(limit, c->max_fpr));
+    /* With whole hashes, no set has a lower rate. */
+    bool least = c->max_fpr == 0 && combine_bits(&layer, 1) == 64;
+    struct add_options options = {.max_fpr = c->max_fpr};
+    double p = combine_fpr(&c->made), limit = least ? 1 : writer_limit(&old->header, &options);
+    return p <= limit || seen->made == seen->a || refuse_full(c, p, limit, err);
 }
 
 static bool replace(struct change *c, const struct batch_map *b, struct err *err)

@@ -33,11 +33,11 @@
 
 struct change {
     const char *path;
-    enum counts_op op;    /* COUNTS_ADD, COUNTS_SUBTRACT, or COUNTS_EXCEPT: all counts of a key */
-    bool once;            /* equal hashes in the batch count once */
-    bool skip_absent;     /* remove the other keys even if some are absent */
-    bool no_sync;         /* sync the new file, but do not wait for its name to be on disk */
-    double max_fpr;       /* fail if adding would exceed it; 0: no limit */
+    enum counts_op op; /* COUNTS_ADD, COUNTS_SUBTRACT, or COUNTS_EXCEPT: all counts of a key */
+    bool once;         /* equal hashes in the batch count once */
+    bool skip_absent;  /* remove the other keys even if some are absent */
+    bool no_sync;      /* sync the new file, but do not wait for its name to be on disk */
+    double max_fpr;    /* fail if adding would exceed it; 0: writer_limit; whole hashes have none */
     const char *batch_id; /* NULL: none */
     unsigned threads;
     bool progress;

@@ -416,11 +416,25 @@ chosen to do harm; a filter made with --secret takes them" ]
     [[ $stderr == "seen: the false-positive rate of 'f.seen' would be "*', above 0.001: nothing was added' ]]
     [ "$(keys f.seen)" = 500 ]
     quiet seen add --max-fpr 1e-3 f.seen <(seq 500)
-    run -0 --separate-stderr seen add f.seen <(seq 10000)
+    run -0 --separate-stderr seen add f.seen <(seq 8000)
     [[ $stderr == "seen: warning: 'f.seen' is fuller than it was made for: "* ]]
+    [ "${#stderr_lines[@]}" = 1 ]
+    local held
+    held=$(keys f.seen)
+    # Before 10 times the rate it ends, unless told otherwise.
+    local full=", above 0.01, 10 times its design rate: nothing was added; make a set with a larger --capacity, "
+    full+="or set another limit with --max-fpr"
+    run -2 --separate-stderr seen add f.seen <(seq 12000)
+    [[ $stderr == "seen: the false-positive rate of 'f.seen' would be 0.01"*"$full" ]]
+    [ "$(keys f.seen)" = "$held" ]
+    seen add --max-fpr 0.99 f.seen <(seq 12000) 2>/dev/null
+    [ "$(keys f.seen)" -gt "$held" ]
+    seen add f.seen <(seq 12000) 2>/dev/null
+    run -0 --separate-stderr seen query -c f.seen <(seq 12000)
+    [[ $stderr == "seen: warning: 'f.seen' has far more keys than it was made for: "*"; make one with a larger --capacity" ]]
     # With whole hashes, no other filter would have a lower rate.
-    seen create --counted -p 0 --empty g.seen
-    quiet seen add g.seen <(seq 1000)
+    seen create --counted -p 0 -n 100 --empty g.seen
+    quiet seen add g.seen <(seq 5000)
     run -2 --separate-stderr seen add --max-fpr 1e-17 g.seen -k x
     [[ $stderr == *': nothing was added' ]]
 }
