@@ -491,6 +491,13 @@ TEST(lines_of_a_crowd_are_refused)
             if (apart == 1 && page == 1)
                 CHECK_STR(err.text, "line 513 of its directory is not valid");
         }
+    /* The first line of a page is behind all room. */
+    struct err err;
+    memset(data, 0, set.directory_len);
+    MUST(counted_check_page(&set, 0, &err));
+    put_le64(data + 4096, 2 * bytes + 1);
+    CHECK(!counted_check_page(&set, 1, &err));
+    CHECK_STR(err.text, "line 512 of its directory is not valid");
     free(data);
 }
 
@@ -574,6 +581,75 @@ TEST(sets_cut_anywhere_are_read_in_bounds)
     }
     free(m.data);
     free_entries(&e);
+}
+
+/* A set with one entry, whose count is in the code of order k with c zeros and the number m. */
+static struct counted_set one_count(struct counted_memory *m, unsigned k, unsigned c, uint64_t rest,
+                                    unsigned more)
+{
+    struct counted one = {.bits = 10, .entries = 1};
+    static uint8_t data[256];
+    counted_design(&one, 1);
+    memset(data, 0, sizeof data);
+    memset(data + 8, 0xff, 17);
+    struct counted_writer w = {data + 8, COUNTED_BUCKETS + 1};
+    data[8] = 0xfe;
+    counted_write(&w, 77, one.low);
+    counted_write(&w, k, 8);
+    counted_write(&w, (uint64_t)1 << c, c + 1);
+    counted_write(&w, rest & counted_mask(c + k), c + k < 64 ? c + k : 64);
+    uint64_t len = (w.bit + 7) / 8 + more;
+    put_le64(data, len | (uint64_t)1 << COUNTED_END_BITS);
+    m->counted = one;
+    m->len = 8 + len + COUNTED_SLACK;
+    m->data = malloc(m->len);
+    memcpy(m->data, data, m->len);
+    return counted_set(&m->counted, m->data, m->len);
+}
+
+TEST(counts_are_below_2_to_the_64)
+{
+    static const uint64_t top = (uint64_t)1 << 63;
+    static const struct {
+        unsigned k, c;
+        uint64_t rest;
+        unsigned more;
+        uint64_t count; /* 0: not valid */
+    } cases[] = {
+        {0, 1, 0, 0, 2},        {0, 1, 0, 1, 0},
+        {3, 0, 6, 0, 7},        {63, 1, top - 2, 0, UINT64_MAX},
+        {63, 1, top - 1, 0, 0}, {63, 1, top, 0, 0},
+        {63, 2, 0, 0, 0},       {64, 0, 5, 0, 0},
+        {0, 0, 0, 0, 0},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct counted_memory m;
+        struct counted_set set =
+            one_count(&m, cases[i].k, cases[i].c, cases[i].rest, cases[i].more);
+        uint64_t hash = (uint64_t)77 << 54, count = 0;
+        struct err err;
+        MUST(counted_check_directory(&set, &err));
+        CHECK_STR(refusal(&set), cases[i].count > 0 ? "" : damaged);
+        set.counted.total = 2; /* not all are 1 */
+        counted_query_counts(&set, &hash, 1, &count);
+        if (cases[i].more == 0 && cases[i].c + cases[i].k > 0)
+            CHECK(count == cases[i].count);
+        free(m.data);
+    }
+}
+
+/* There are 8 buckets. */
+TEST(a_bucket_behind_the_last_one_is_refused)
+{
+    uint64_t value[] = {3, 4, 130, 700, 999}, one[] = {1, 1, 1, 1, 1};
+    struct counted_memory m =
+        make_set(&(struct counted){.bits = 10}, &(struct entries){value, one, 5});
+    struct counted_set set = open_set(&m);
+    CHECK_STR(refusal(&set), "");
+    CHECK(m.data[8 + 1] == 0xf6);
+    m.data[8 + 1] = 0xee;
+    CHECK_STR(refusal(&set), damaged);
+    free(m.data);
 }
 
 TEST(geometry_is_checked)
@@ -663,6 +739,25 @@ TEST(pages_decide_about_a_key)
     check_pages(40, 2 + 16);
 }
 
+/* A block begins where the one before it ends, which the page before may say. */
+TEST(the_line_before_is_announced)
+{
+    random_restart(15);
+    struct counted c = {.bits = 64};
+    struct entries e = draw_entries(80000, UINT64_MAX, ALL_ONE);
+    struct counted_memory m = make_set(&c, &e);
+    struct counted_set set = open_set(&m);
+    CHECK(set.directory_len == 8192);
+    for (uint64_t block = 511; block <= 513; block++) {
+        struct pages pages = {{0}};
+        uint64_t hash = counted_block_first(&set.counted, block);
+        CHECK(counted_pages(&set, &hash, 1, note, &pages));
+        CHECK(bit_of(pages.bits, 0) == (block <= 512) && bit_of(pages.bits, 1) == (block >= 512));
+    }
+    free(m.data);
+    free_entries(&e);
+}
+
 /* The pages of a batch are those of its keys. */
 TEST(pages_of_a_batch_are_those_of_its_keys)
 {
@@ -715,8 +810,11 @@ int main(int argc, char **argv)
     RUN(bytes_behind_entries_are_refused);
     RUN(padding_and_slack_are_zero);
     RUN(sets_cut_anywhere_are_read_in_bounds);
+    RUN(counts_are_below_2_to_the_64);
+    RUN(a_bucket_behind_the_last_one_is_refused);
     RUN(geometry_is_checked);
     RUN(pages_decide_about_a_key);
+    RUN(the_line_before_is_announced);
     RUN(pages_of_a_batch_are_those_of_its_keys);
     RUN(every_variant_is_there);
     return check_done();

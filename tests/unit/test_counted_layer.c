@@ -326,6 +326,10 @@ static void check_combine(enum counts_op op, const struct entries *e, const unsi
     MUST(counted_combine(op, in.layers, in.data, n, &target, threads, &seen, &err));
     check_file(&m, &want);
     CHECK(seen.made == want_seen.made && seen.total_made == want_seen.total_made);
+    uint64_t total_a = 0;
+    for (size_t i = 0; i < narrow[0].n; i++)
+        total_a += narrow[0].count[i];
+    CHECK(n > 2 || seen.total_a == total_a);
     if (n <= 2)
         CHECK(seen.a == narrow[0].n && seen.b == (n == 2 ? narrow[1].n : 0));
     MUST(counted_combine(op, in.layers, in.data, n, NULL, threads, &dry, &err));
@@ -388,6 +392,23 @@ TEST(layers_are_combined_as_arrays_are)
         }
 }
 
+/* A batch leaves most parts of the first set as they are; with and without room for more keys. */
+TEST(what_a_batch_does_not_touch_is_kept)
+{
+    static const unsigned bits[] = {64, 64};
+    static const size_t sizes[] = {60000, 37440};
+    random_restart(9);
+    for (enum counts_op op = COUNTS_ADD; op <= COUNTS_EXCEPT; op++)
+        for (unsigned s = 0; s < 2; s++) {
+            struct entries a = draw_entries(sizes[s], UINT64_MAX, FEW);
+            struct entries b = draw_related(&a, 64, 40, 64, FEW);
+            struct entries e[] = {a, b};
+            check_combine(op, e, bits, 2, 64, 1 + s);
+            free_entries(&a);
+            free_entries(&b);
+        }
+}
+
 /* Values of which some are crowded: n in a block, and a few hundred in each of some others. */
 static struct entries draw_crowds(size_t n, size_t others, enum counts counts)
 {
@@ -422,6 +443,30 @@ TEST(crowded_layers_are_combined_as_arrays_are)
         free_entries(&e[0]);
         free_entries(&e[1]);
     }
+}
+
+/* What is taken away may have any sum; what is kept may not. */
+TEST(only_sums_that_are_kept_must_fit)
+{
+    static const unsigned bits[] = {40, 40, 40, 40};
+    uint64_t value[] = {7, 1000, (uint64_t)1 << 39}, few[] = {5, 5, 6},
+             half[] = {UINT64_MAX / 2, 1, 2};
+    const struct entries a = {value, few, 3}, b = {value, half, 3};
+    struct inputs in = {.n = 4};
+    struct counts_seen seen;
+    struct err err = {""};
+    for (unsigned i = 0; i < 4; i++)
+        in.memory[i] = make_set(&(struct counted){.bits = bits[i]}, i == 0 ? &a : &b);
+    open_inputs(&in);
+    MUST(counted_combine(COUNTS_SUBTRACT, in.layers, in.data, 4, NULL, 1, &seen, &err));
+    CHECK(seen.made == 1 && seen.total_made == 2);
+    MUST(counted_combine(COUNTS_EXCEPT, in.layers, in.data, 4, NULL, 1, &seen, &err));
+    CHECK(seen.made == 0);
+    MUST(counted_combine(COUNTS_DISTINCT, in.layers, in.data, 4, NULL, 1, &seen, &err));
+    CHECK(seen.made == 3 && seen.total_made == 3);
+    CHECK(!counted_combine(COUNTS_ADD, in.layers, in.data, 4, NULL, 1, &seen, &err));
+    CHECK_STR(err.text, "the sum of the counts would be 2^64 or more");
+    free_inputs(&in);
 }
 
 /* ---- Memory. All hashes are in one block. */
@@ -598,7 +643,9 @@ int main(int argc, char **argv)
     RUN(crowded_hashes_are_kept_for_the_next_part);
     RUN(repeats_are_found_where_none_are_presumed);
     RUN(layers_are_combined_as_arrays_are);
+    RUN(what_a_batch_does_not_touch_is_kept);
     RUN(crowded_layers_are_combined_as_arrays_are);
+    RUN(only_sums_that_are_kept_must_fit);
     RUN(damage_and_counts_that_do_not_fit_are_refused);
     return check_done();
 }

@@ -48,9 +48,7 @@ static bool combine_inputs(const struct combination *c, struct combiner *w, enum
     /* The order is free, but for the first less all others. */
     const bool less = op == COUNTS_SUBTRACT || op == COUNTS_EXCEPT;
     const unsigned middle = less ? from + 1 : from + (to - from) / 2;
-    const enum counts_op others = op == COUNTS_SUBTRACT ? COUNTS_ADD
-                                  : op == COUNTS_EXCEPT ? COUNTS_MAX
-                                                        : op;
+    const enum counts_op others = less ? COUNTS_ADD : op;
     struct counted_seen inner = {0};
     if (!combine_inputs(c, w, op, from, middle, first, last, out, &inner, err) ||
         !combine_inputs(c, w, others, middle, to, first, last, out + 1, &inner, err) ||

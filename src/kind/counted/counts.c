@@ -60,7 +60,7 @@ static inline uint64_t get_count(const uint8_t *data, uint64_t *bit, uint64_t en
         return 0;
     *bit = at + width;
     uint64_t less = counted_mask(c) << order, x = counted_bits(data, at, width) + less;
-    return x >= less && x < UINT64_MAX ? x + 1 : 0;
+    return x >= less ? x + 1 : 0; /* 0, too, if x is 2^64 - 1 */
 }
 
 bool counted_get_counts(const struct counted_set *set, const struct counted_block *b,

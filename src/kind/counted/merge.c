@@ -52,12 +52,12 @@ COUNTED_INLINE void merge(enum counts_op op, const struct counted_entries *a,
     struct counts_seen s = seen->counts;
     size_t i = 0, j = 0, n = 0;
     bool too_many = false;
+    /* Behind an array is what no entry is above; it is told from an entry by its number. */
     a->at[a->n] = b->at[b->n] = (struct counted_entry){UINT64_MAX, 0};
     while (i < a->n || j < b->n) {
         const struct counted_entry of_a = a->at[i], of_b = b->at[j];
-        /* The largest fingerprint may be that behind an array, too. */
-        bool in_a = (i < a->n) & ((of_a.value <= of_b.value) | (j == b->n));
-        bool in_b = (j < b->n) & ((of_b.value <= of_a.value) | (i == a->n));
+        bool in_a = (i < a->n) & (of_a.value <= of_b.value);
+        bool in_b = (j < b->n) & (of_b.value <= of_a.value);
         uint64_t count_a = of_a.count & -(uint64_t)in_a, count_b = of_b.count & -(uint64_t)in_b;
         uint64_t count = combined(op, count_a, count_b);
         bool over = op == COUNTS_ADD && count < count_a;
