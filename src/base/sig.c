@@ -18,7 +18,9 @@
 #include "port/port.h"
 #include "base/visible.h"
 
-static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+/* Those that sig_catch catches, and others that end the process and can be handled. */
+static const int catchable[] = {SIGINT, SIGTERM, SIGHUP};
+static const int ending[] = {SIGALRM, SIGPIPE, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
 
 /* Set in a handler, read by all threads. */
 static atomic_int catching, caught;
@@ -62,16 +64,29 @@ static bool is_impatient(void)
 
 static void on_ending(int number)
 {
-    if (catching && !is_impatient()) {
-        if (!caught)
-            caught = number;
-        return;
-    }
     remove_doomed();
     end_line();
     /* The signal is blocked in its own handler; this one arrives when the handler returns. */
     signal(number, SIG_DFL);
     raise(number);
+}
+
+static void on_catchable(int number)
+{
+    if (!catching || is_impatient())
+        on_ending(number);
+    else if (!caught)
+        caught = number;
+}
+
+static void handle(const int *numbers, size_t n, void (*handler)(int))
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sigaction action = {.sa_handler = handler}, old;
+        sigemptyset(&action.sa_mask);
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+            sigaction(numbers[i], &action, NULL);
+    }
 }
 
 static void install(void)
@@ -80,12 +95,8 @@ static void install(void)
     if (installed)
         return;
     installed = true;
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-        struct sigaction action = {.sa_handler = on_ending}, old;
-        sigemptyset(&action.sa_mask);
-        if (sigaction(ending[i], NULL, &old) == 0 && old.sa_handler == SIG_DFL)
-            sigaction(ending[i], &action, NULL);
-    }
+    handle(catchable, sizeof catchable / sizeof *catchable, on_catchable);
+    handle(ending, sizeof ending / sizeof *ending, on_ending);
 }
 
 void sig_catch(void)

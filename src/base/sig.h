@@ -21,8 +21,9 @@ int sig_caught(void);
 void sig_guard(const void *map, unsigned long long len, const char *name, int fd);
 void sig_unguard(const void *map);
 
-/* While set, a signal that ends the process (one of the above or SIGBUS) first removes `name` in
- * the directory open as dir_fd. One file at a time; NULL: none. */
+/* While set, a signal that ends the process (one of the above, SIGALRM, SIGBUS, SIGPIPE, SIGQUIT,
+ * SIGUSR1, SIGUSR2 or SIGXCPU) first removes `name` in the directory open as dir_fd. One file at a
+ * time; NULL: none. */
 void sig_remove(int dir_fd, const char *name);
 
 /* While set, a signal that ends the process first ends the line on stderr: a progress line is in

@@ -201,9 +201,10 @@ static void remove_if_dead(int dir_fd, const char *name)
     port_close(fd);
 }
 
-static void remove_dead(const struct newfile *nf)
+/* Removes what dead processes left of the file at `path`, in its directory. */
+static void remove_dead(int dir_fd, const char *path)
 {
-    int fd = openat(nf->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (dir == NULL) {
         if (fd >= 0)
@@ -211,9 +212,21 @@ static void remove_dead(const struct newfile *nf)
         return;
     }
     for (struct dirent *e; (e = readdir(dir)) != NULL;)
-        if (is_temp_of(e->d_name, nf->path))
-            remove_if_dead(nf->dir_fd, e->d_name);
+        if (is_temp_of(e->d_name, path))
+            remove_if_dead(dir_fd, e->d_name);
     closedir(dir);
+}
+
+void newfile_clean(const char *path)
+{
+    char *resolved = disk_resolve(path), *dir = resolved != NULL ? disk_dir_of(resolved) : NULL;
+    int fd = dir != NULL ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        remove_dead(fd, resolved);
+        close(fd);
+    }
+    free(dir);
+    free(resolved);
 }
 
 static void forget_temp(struct newfile *nf)
@@ -308,7 +321,7 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         return fail(err, "'%s' is an address: 'seen export' writes a filter into Redis", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);
-    remove_dead(nf);
+    remove_dead(nf->dir_fd, nf->path);
     return take_old(nf, err) && open_temp(nf, err) && inherit(nf, err);
 }
 

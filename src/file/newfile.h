@@ -8,9 +8,9 @@
  *     newfile_close(&nf);             // always; before commit it leaves nothing behind
  *
  * Until the commit, the file has a temporary name beside the target. A signal removes that file; if
- * the process is killed, the next newfile_open for the same target removes it. The commit syncs the
- * file, gives it its name, and syncs the directory. A symbolic link at `path` is followed: its
- * target is replaced.
+ * the process is killed, the next newfile_open or newfile_clean for the same target removes it. The
+ * commit syncs the file, gives it its name, and syncs the directory. A symbolic link at `path` is
+ * followed: its target is replaced.
  *
  * Without `replace`, an existing path is an error: at open, or at commit if it appeared meanwhile.
  * With `replace`, only an existing filter file or an empty file is replaced. Its turn lock is held
@@ -66,6 +66,9 @@ void newfile_let_go(struct newfile *nf);
 bool newfile_reserve(struct newfile *nf, uint64_t first, uint64_t len, struct err *err);
 
 bool newfile_commit(struct newfile *nf, struct err *err);
+
+/* Removes the temporary files of dead processes, for a target that is to be changed in place. */
+void newfile_clean(const char *path);
 
 /* Also after newfile_open has failed, and for a zeroed struct. */
 void newfile_close(struct newfile *nf);

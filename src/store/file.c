@@ -14,6 +14,7 @@
 #include "file/chain.h"
 #include "file/filter.h"
 #include "file/design.h"
+#include "file/newfile.h"
 #include "file/session.h"
 #include "store/store.h"
 #include "write/assembly.h"
@@ -184,6 +185,8 @@ static struct store *open_file(const char *path, enum store_mode mode, struct er
         return NULL;
     }
     file->store.file = &file->filter;
+    if (mode == STORE_WRITE)
+        newfile_clean(path);
     return &file->store;
 }
 

@@ -8,6 +8,7 @@
 #include "kind/foreign.h"
 #include "file/chain.h"
 #include "file/header.h"
+#include "file/newfile.h"
 #include "file/session.h"
 #include "write/assembly.h"
 
@@ -168,6 +169,7 @@ bool repair_file(struct repair *r, struct err *err)
         return true;
     if (!filter_open(&f, r->path, FILTER_WRITE, err))
         return false;
+    newfile_clean(r->path);
     bool ok = write_in_place(r, &f, err) && check_pages(r, &f, &damaged, err);
     filter_close(&f);
     if (!ok || !(r->was_dirty || damaged))

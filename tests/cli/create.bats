@@ -575,10 +575,11 @@ sys.exit(status != 0)' "$@"
     mkfifo keys
     seq 10 | quiet seen create f
     old=$(digest f)
+    ulimit -c 0
     for target in f new; do
-        for signal in TERM INT HUP KILL; do
+        for signal in TERM INT HUP ALRM PIPE QUIT USR1 XCPU KILL; do
             # In the background of a shell without job control SIGINT is ignored, but not below this env.
-            env --default-signal=INT,HUP,TERM seen create --force --memory 4M $target keys &
+            env --default-signal=INT,HUP,TERM,PIPE,QUIT seen create --force --memory 4M $target keys &
             pid=$!
             exec 7>keys
             many >&7
@@ -588,7 +589,7 @@ sys.exit(status != 0)' "$@"
             status=0
             wait $pid || status=$?
             [ $status = $((128 + $(kill -l $signal))) ]
-            # Nobody can remove what a killed process leaves but the next create.
+            # Nobody can remove what a killed process leaves but the next command that writes the file.
             if [ $signal = KILL ]; then
                 compgen -G ".$target.??????.seen-tmp" >left
                 rm left
@@ -597,6 +598,20 @@ sys.exit(status != 0)' "$@"
             only f keys
             [ "$(digest f)" = "$old" ]
         done
+    done
+}
+
+@test "what a killed process left is removed by the next command that writes the file" {
+    quiet seen create f -k a
+    touch f.seen-tmp .f.abcdef.seen-tmp .g.abcdef.seen-tmp
+    ln -s f link
+    seen query -q f -k a
+    [ -e .f.abcdef.seen-tmp ]
+    for command in 'add f -k b' 'add link -k b' 'dedup f -k c' 'verify --repair f'; do
+        touch .f.abcdef.seen-tmp
+        # shellcheck disable=SC2086 # several words
+        seen $command >/dev/null
+        only f f.seen-tmp .g.abcdef.seen-tmp link
     done
 }
 
