@@ -487,10 +487,11 @@ static bool take_secret(struct create *c, struct err *err)
     if (c->new_secret && secret == NULL)
         return fail(err, "--new-secret needs --secret or SEEN_SECRET");
     bool missing = secret != NULL && access(secret, F_OK) != 0 && errno == ENOENT;
-    if (missing && c->new_secret)
-        return secret_make(secret, err) && keyopt_new(&c->keyopt, err);
+    /* Another process may make it at the same time: both use that one. */
+    if (missing && c->new_secret && !secret_make(secret, err) && access(secret, F_OK) != 0)
+        return false;
     return keyopt_new(&c->keyopt, err) ||
-           (missing && fail_more(err, " (--new-secret makes the file)"));
+           (missing && !c->new_secret && fail_more(err, " (--new-secret makes the file)"));
 }
 
 static bool create(struct create *c)

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,6 +95,44 @@ static const char *weakness(const struct secret *secret)
     return equal ? "one byte repeated" : text ? "text" : NULL;
 }
 
+/* Does it belong to another user than this one and root? */
+static bool is_foreign(const struct stat *st)
+{
+    return st->st_uid != geteuid() && st->st_uid != 0;
+}
+
+/* May another user give the name to another file? In a sticky directory, only its owner and that of
+ * the file may. */
+static bool is_replaceable(const char *path, bool *yes)
+{
+    struct stat st;
+    char *real = realpath(path, NULL), *dir = real != NULL ? disk_dir_of(real) : NULL;
+    bool ok = dir != NULL && stat(dir, &st) == 0;
+    *yes = ok && (is_foreign(&st) || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0));
+    free(dir);
+    free(real);
+    return ok;
+}
+
+/* Is a secret of this status this user's own? A pipe is whose it may be, and a file without a name
+ * is not found by it. */
+static bool check_owner(const struct stat *st, const char *path, struct err *err)
+{
+    bool replaceable;
+    if (!S_ISREG(st->st_mode))
+        return true;
+    if (is_foreign(st))
+        return fail(err, "secret '%s' belongs to another user, who can read and change it", path);
+    if (st->st_nlink == 0)
+        return true;
+    if (!is_replaceable(path, &replaceable))
+        return fail_errno(err, "cannot look at the directory of secret '%s'", path);
+    return !replaceable ||
+           fail(err,
+                "other users can replace secret '%s': its directory must be writable only for you",
+                path);
+}
+
 static bool read_open(struct secret *secret, int fd, const char *path, bool *others,
                       struct err *err)
 {
@@ -105,6 +144,8 @@ static bool read_open(struct secret *secret, int fd, const char *path, bool *oth
     *others = n >= 0 && S_ISREG(st.st_mode) && (st.st_mode & 066) != 0;
     if (n < 0)
         return fail_errno(err, "cannot read secret '%s'", path);
+    if (!check_owner(&st, path, err))
+        return false;
     if (n > SECRET_LEN)
         return fail(err, "'%s' is not a valid secret: it is longer than %d bytes", path,
                     SECRET_LEN);

@@ -35,7 +35,8 @@ struct secret {
 
 struct header;
 
-/* Reads the secret in a file; sets *others if other users may read or change that file. */
+/* Reads the secret in a file; sets *others if other users may read or change that file. A file that
+ * belongs to another user than this one and root, or that such a user can replace, is an error. */
 bool secret_read(struct secret *secret, const char *path, bool *others, struct err *err);
 
 /* Makes a secret file of random bytes, with mode 0600. The file appears complete and on disk, or

@@ -57,6 +57,47 @@ bytes()
     done
 }
 
+@test "a secret of another user, or that another user can replace, is refused" {
+    mkdir -m 700 own
+    seen create --secret own/s --new-secret f.seen keys
+    ln -s own/s s
+    quiet seen query -q --secret s f.seen -k 1
+    local replaced="seen: other users can replace secret 's': its directory must be writable only for you"
+    for mode in 770 702; do
+        chmod $mode own
+        refuses "$replaced" seen query -q --secret s f.seen -k 1
+    done
+    chmod 1777 own
+    quiet seen query -q --secret s f.seen -k 1
+    # A pipe has no name that matters.
+    chmod 777 own
+    seen query -q --secret <(cat s) f.seen -k 1
+    chmod 700 own
+    [ "$(id -u)" = 0 ] || skip 'only root can give files away'
+    chown 1234 s
+    refuses "seen: secret 's' belongs to another user, who can read and change it" seen query -q --secret s f.seen -k 1
+    chown 0 s
+    chown 1234 own
+    refuses "$replaced" seen query -q --secret s f.seen -k 1
+}
+
+@test "two that make a secret at once use the same one" {
+    for round in {1..10}; do
+        rm -f s ./*.seen
+        pids=()
+        for i in {1..8}; do
+            seen create --secret s --new-secret $i.seen keys &
+            pids+=($!)
+        done
+        for pid in "${pids[@]}"; do
+            wait "$pid"
+        done
+        for i in {1..8}; do
+            seen query -q --secret s $i.seen -k 1 || { echo "round $round"; false; }
+        done
+    done
+}
+
 @test "a filter is asked with its secret, by --secret or by SEEN_SECRET" {
     make_filter
     [ "$(stat -c '%a %s' s)" = '600 32' ]
