@@ -34,16 +34,17 @@ bool sources_take(void *sources, struct opt_parser *p, int id)
 static bool adopt_filter(const struct sources *s, size_t i, struct err *err)
 {
     const struct source_filter *f = &s->filter[i];
+    const struct store *first = s->sink != NULL ? s->sink : s->filter[0].now;
     if (s->counts && !store_check_counts(f->now, err))
         return false;
     s->keyopt->rule.bytes |= f->now->wants_bytes;
-    if (!keyopt_adopt(s->keyopt, f->now->header, f->now->name, err))
-        return false;
     if (s->sink != NULL && store_same(s->sink, f->now))
         return fail(err, "'%s' is the filter itself: --also is for others", f->path);
-    const struct store *first = s->sink != NULL ? s->sink : s->filter[0].now;
-    return header_check_same(first->header, first->name, f->now->header, f->path,
-                             "queried together", err);
+    /* The rule has the options of the first one already. */
+    if (first != f->now && !header_check_same(first->header, first->name, f->now->header, f->path,
+                                              "queried together", err))
+        return false;
+    return keyopt_adopt(s->keyopt, f->now->header, f->now->name, err);
 }
 
 /* If the filters' key lengths differ, keys of any length are accepted. */

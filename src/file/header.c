@@ -57,35 +57,55 @@ void header_join_keys(struct header *h, const struct header *other)
         h->reading = (struct reading){0};
 }
 
-static void name_difference(char *list, size_t room, bool differs, const char *name)
+static void name_difference(struct err *list, bool differs, const char *name)
 {
-    size_t len = strlen(list);
     if (differs)
-        snprintf(list + len, room - len, "%s%s", len > 0 ? ", " : "", name);
+        fail_more(list, "%s%s", list->text[0] != '\0' ? ", " : "", name);
+}
+
+/* Names the filter, too, that has an option which the other one lacks. */
+static void name_option(struct err *list, const char *const path[2], uint32_t a, uint32_t b,
+                        const char *name)
+{
+    name_difference(list, a != b, name);
+    if (a != b && (a == 0 || b == 0) && path != NULL)
+        fail_more(list, " (of '%s')", path[a == 0]);
+}
+
+/* `path`: the names of both, or NULL. */
+static bool same_keys(const struct header *a, const struct header *b, const char *const path[2],
+                      struct err *list)
+{
+    static const struct {
+        uint32_t part;
+        const char *name;
+    } options[] = {{PREP_TRIM, "--trim"},
+                   {PREP_FOLD, "--ignore-case"},
+                   {PREP_UPPER, "--upper"},
+                   {PREP_HEX, "--hex"},
+                   {PREP_DIGEST, "--digest"}};
+    list->text[0] = '\0';
+    name_difference(list, a->hash != b->hash, "hash function");
+    name_difference(list, a->seed != b->seed, "hash seed");
+    name_difference(list, memcmp(&a->secret, &b->secret, sizeof a->secret) != 0, "secret");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        name_option(list, path, a->prep & options[i].part, b->prep & options[i].part,
+                    options[i].name);
+    name_difference(list, ((a->prep ^ b->prep) & PREP_ENCODING) != 0, "key encoding");
+    return list->text[0] == '\0';
 }
 
 bool header_same_keys(const struct header *a, const struct header *b, struct err *err)
 {
-    char list[200] = "";
-    uint32_t prep = a->prep ^ b->prep;
-    name_difference(list, sizeof list, a->hash != b->hash, "hash function");
-    name_difference(list, sizeof list, a->seed != b->seed, "hash seed");
-    name_difference(list, sizeof list, memcmp(&a->secret, &b->secret, sizeof a->secret) != 0,
-                    "secret");
-    name_difference(list, sizeof list, (prep & PREP_TRIM) != 0, "--trim");
-    name_difference(list, sizeof list, (prep & PREP_FOLD) != 0, "--ignore-case");
-    name_difference(list, sizeof list, (prep & PREP_UPPER) != 0, "--upper");
-    name_difference(list, sizeof list, (prep & PREP_HEX) != 0, "--hex");
-    name_difference(list, sizeof list, (prep & PREP_DIGEST) != 0, "--digest");
-    name_difference(list, sizeof list, (prep & PREP_ENCODING) != 0, "key encoding");
-    return list[0] == '\0' || fail(err, "%s", list);
+    return same_keys(a, b, NULL, err);
 }
 
 bool header_check_same(const struct header *a, const char *a_path, const struct header *b,
                        const char *b_path, const char *done, struct err *err)
 {
     struct err what;
-    return header_same_keys(a, b, &what) ||
+    const char *const path[2] = {a_path, b_path};
+    return same_keys(a, b, path, &what) ||
            fail(err, "'%s' and '%s' cannot be %s: they differ in %s", a_path, b_path, done,
                 what.text);
 }

@@ -28,7 +28,8 @@ void header_join_keys(struct header *h, const struct header *other);
  * error names the fields that differ ("hash seed, --hex"). */
 bool header_same_keys(const struct header *a, const struct header *b, struct err *err);
 
-/* The same; the error is a sentence that names both filters, which "cannot be `done`". */
+/* The same; the error is a sentence that names both filters, which "cannot be `done`", and for each
+ * option the one that has it. */
 bool header_check_same(const struct header *a, const char *a_path, const struct header *b,
                        const char *b_path, const char *done, struct err *err);
 

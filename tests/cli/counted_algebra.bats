@@ -257,9 +257,9 @@ compare the sets that it was made of" ]]
     seq 200000 | quiet seen add growing
     quiet seen create --fixed -n 100 --empty full
     seq 100000 | run -0 seen add --max-fpr 0.999999999999 full
-    rejects "seen: 'a' and 'folded' cannot be compared: they differ in --ignore-case" \
+    rejects "seen: 'a' and 'folded' cannot be compared: they differ in --ignore-case (of 'folded')" \
         seen compare a folded
-    rejects "seen: 'a' and 'folded' cannot be subtracted: they differ in --ignore-case" \
+    rejects "seen: 'a' and 'folded' cannot be subtracted: they differ in --ignore-case (of 'folded')" \
         seen merge --subtract -o out a folded
     rejects "seen: 'a' is of kind counted and 'bloom' of kind bloom; filters of two kinds cannot be compared" \
         seen compare a bloom

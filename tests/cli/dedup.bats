@@ -523,10 +523,15 @@ near() { awk -v is="$1" -v want="$2" 'BEGIN { d = is - want; exit !(want > 10 &&
     seq 10 >in
     refuses "seen: cannot open 'none': No such file or directory" \
         seen dedup --create --also none f.seen in
-    refuses "seen: 'f.seen' and 'folded.seen' cannot be queried together: they differ in --ignore-case" \
+    refuses "seen: 'f.seen' and 'folded.seen' cannot be queried together: they differ in --ignore-case (of 'folded.seen')" \
         seen dedup --create --also folded.seen f.seen in
     refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen dedup --create f.seen none
     [ ! -e f.seen ]
+    # The option is that of FILTER, and nobody gave one.
+    seen create -p 1e-6 -i own.seen <(seq 5)
+    seen create -p 1e-6 plain.seen <(seq 5)
+    refuses "seen: 'own.seen' and 'plain.seen' cannot be queried together: they differ in --ignore-case (of 'own.seen')" \
+        seen dedup --also plain.seen own.seen in
     run -0 --separate-stderr seen dedup -i --create --also folded.seen f.seen in
     [ "$output" = "$(seq 6 10)" ]
     seen verify f.seen

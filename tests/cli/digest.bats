@@ -280,14 +280,14 @@ PYTHON
     [ ! -e new ]
     refuses "seen: 'sha1' was made with --digest sha1, not md5" \
         seen create --like sha1 --digest md5 --input-digests new -k "$digest"
-    refuses "seen: 'sha1' and 'hex' cannot be merged: they differ in --hex, --digest" \
+    refuses "seen: 'sha1' and 'hex' cannot be merged: they differ in --hex (of 'hex'), --digest (of 'sha1')" \
         seen merge -o new sha1 hex
     refuses "seen: 'sha1' and 'sha256' cannot be merged: they differ in --digest" \
         seen merge -o new sha1 sha256
-    refuses "seen: 'sha256' was made with --digest sha256, not sha1" \
+    refuses "seen: 'sha1' and 'sha256' cannot be queried together: they differ in --digest" \
         seen query --input-digests sha1 --also sha256 -k "$digest"
     if [[ $(seen --version) == *'digests: libmd'* ]]; then
-        refuses "seen: 'plain' and 'sha1' cannot be queried together: they differ in --digest" \
+        refuses "seen: 'plain' and 'sha1' cannot be queried together: they differ in --digest (of 'sha1')" \
             seen query plain --also sha1 -k "$digest"
     fi
     seen create --force -p 1e-6 --digest sha1 --input-digests sha1 -k "$digest"

@@ -117,13 +117,13 @@ load ../lib/helpers
     quiet seen create plain key
     for option in --hex --trim --ignore-case; do
         quiet seen create --force $option other key
-        rejects "seen: 'plain' and 'other' cannot be merged: they differ in $option" \
+        rejects "seen: 'plain' and 'other' cannot be merged: they differ in $option (of 'other')" \
             seen merge -o out plain other
-        rejects "seen: 'other' and 'plain' cannot be merged: they differ in $option" \
+        rejects "seen: 'other' and 'plain' cannot be merged: they differ in $option (of 'other')" \
             seen merge --force --intersect -o out other other plain
     done
     quiet seen create --force --trim -x other key
-    rejects "seen: 'plain' and 'other' cannot be merged: they differ in --trim, --hex" \
+    rejects "seen: 'plain' and 'other' cannot be merged: they differ in --trim (of 'other'), --hex (of 'other')" \
         seen merge -o out plain other
 }
 
