@@ -46,7 +46,7 @@ static const struct opt import_opts[] = {
     {'p', "fpr", "P", "the false-positive rate that it was made for", FPR(struct import, p),
      .not_with = " URI", .why = FOR_FILES},
     {0, "force", NULL,
-     "replace an existing FILTER atomically; import a bitmap even if its bits contradict its size",
+     "replace an existing FILTER atomically; import a bitmap even if its content contradicts SPEC",
      FLAG(struct import, assembly.replace)},
     {0, "reproducible", NULL, "leave out times and the random file id",
      FLAG(struct import, assembly.reproducible), .env = "SOURCE_DATE_EPOCH"},
@@ -80,15 +80,9 @@ static bool read_foreign(struct import *im, struct err *err)
         return false;
     if (!foreign_check(&im->files, im->foreign, err))
         return false;
-    if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why)) {
-        fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name, why.text);
-        const struct kind *kind;
-        for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)
-            if (kind != im->spec.kind && kind->layout->recognize != NULL &&
-                kind->layout->recognize(&im->files.in))
-                fail_more(err, "; it looks like one of %s", kind->name);
-        return false;
-    }
+    if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
+        return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
+                    why.text);
     for (unsigned i = 0; i < im->filter.n_layers; i++)
         if (!im->filter.layer[i].kind->check(&im->filter.layer[i], &why))
             return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,

@@ -231,21 +231,36 @@ bool foreign_whole(const struct foreign_files *f, struct err *err)
     return true;
 }
 
+/* What the content says that contradicts the layout. */
+static bool check_content(const struct foreign_files *f, const char *anyway, struct err *err)
+{
+    const char *name = f->in.name[0];
+    const struct kind *own = f->spec->kind, *kind;
+    size_t len = f->in.len[0] < CONTENT_HEAD ? (size_t)f->in.len[0] : CONTENT_HEAD;
+    const struct content *c = content_find(f->in.data[0], len);
+    if (c != NULL)
+        return fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
+    for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)
+        if (kind != own && kind->layout->recognize != NULL && kind->layout->recognize(&f->in))
+            return fail(err, "'%s' looks like one of %s, not of %s%s", name, kind->name, own->name,
+                        anyway);
+    return true;
+}
+
 bool foreign_check(const struct foreign_files *f, const char *name, struct err *err)
 {
     const struct layout *layout = f->spec->kind->layout;
     const uint8_t *data = f->in.data[0];
     size_t len = (size_t)f->in.len[0]; /* of a mapping */
-    const struct content *c = NULL;
     if (format_is_filter(data, len))
         return fail(err, "'%s' is a seen filter already; 'seen export' writes another program's",
                     name);
     if (len >= 8 && memcmp(data, "PAR1", 4) == 0 && memcmp(data + len - 4, "PAR1", 4) == 0)
         return fail(err, "'%s' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters",
                     name);
-    if (layout->recognize != NULL && !layout->recognize(&f->in))
-        c = content_find_filter(data, len < CONTENT_HEAD ? (size_t)len : CONTENT_HEAD);
-    return c == NULL || fail(err, "'%s' is %s: %s", name, c->what, c->reader);
+    if (layout->recognize == NULL) /* a bitmap may begin with any bytes */
+        return f->spec->forced || check_content(f, " (--force imports it)", err);
+    return layout->recognize(&f->in) || check_content(f, "", err);
 }
 
 void foreign_close(struct foreign_files *f)

@@ -43,8 +43,8 @@ struct foreign_files {
 bool foreign_open(struct foreign_files *f, const char *name, const struct layout_spec *spec,
                   const char *dir, struct err *err);
 
-/* Fails if the first bytes show that no layout fits. A bitmap may begin with any bytes, so little
- * is refused as one; of a Parquet file, both ends are checked. */
+/* Fails if the first bytes show that the layout does not fit. A bitmap may begin with any bytes, so
+ * one is taken if spec->forced; of a Parquet file, both ends are checked. */
 bool foreign_check(const struct foreign_files *f, const char *name, struct err *err);
 
 /* Finds the one layout that fits the contents of the files: the spec of its name. */

@@ -32,6 +32,9 @@ static bool find_kind(const char *name, struct layout_spec *spec, struct err *er
             return true;
         list(known, sizeof known, spec->kind->name, strlen(spec->kind->name));
     }
+    if (known[0] == '\0')
+        return fail(err, "no layout '%s': this build has none (it was made with WITH_FOREIGN=no)",
+                    name);
     return fail(err, "no layout '%s': there are %s", name, known);
 }
 

@@ -22,10 +22,19 @@ static const struct content contents[] = {
     {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
 };
 
+#define KEYS_NEEDED "no layout reads it; 'seen create' makes a filter of its keys"
+
 /* Filters of other programs, or files that have some. */
 static const struct content filters[] = {
+    {"\xac\xed\0\5sr??com.google.common.hash.BloomFilter", 42, 0,
+     "a BloomFilter of Guava in Java's serialization",
+     "its writeTo() writes what 'seen import --layout guava' reads"},
+    {"\xac\xed\0\5sr??org.apache.spark.util.sketch.BloomFilter", 48, 0,
+     "a BloomFilter of Spark in Java's serialization", KEYS_NEEDED},
+    {"\0\0\0\1\0\0\0", 7, 0, "a BloomFilter of Spark", KEYS_NEEDED},
+    {"\0\0\0\2\0\0\0", 7, 0, "a BloomFilter of Spark, version 2", KEYS_NEEDED},
     {"\xac\xed\0\5sr", 6, 0, "a serialized Java object",
-     "if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
+     "if it has a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
      "reads"},
     {"\2?\0\0\0\0\0\0?????\0\0\0", 16, 0, "a filter of poppy, version 2",
      "'poppy create --version 1' makes what 'seen import --layout dcso' reads"},

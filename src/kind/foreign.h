@@ -47,7 +47,7 @@ struct layout_spec {
     const struct kind *kind;
     uint64_t n; /* capacity and FPR, if given in addition to the spec; else 0 */
     double p;
-    bool forced; /* read a bitmap even if its bits contradict its size */
+    bool forced; /* read a bitmap even if its content contradicts the spec */
     char text[LAYOUT_TEXT];
     const char *value[LAYOUT_PARAMS]; /* of the layout's parameter i; NULL: not given */
 };

@@ -141,7 +141,7 @@ open('poppy', 'wb').write(struct.pack('<BBHIQdQ', 2, 1, 0, 0, 10000, 0.01, 7) + 
 open('old', 'wb').write(struct.pack('<IdIII', 10000, 0.01, 7, 95850, 5) + bytes(95850 // 64 * 8 + 8))
 END
     # shellcheck disable=SC2034 # used by name
-    java="a serialized Java object%s if it is a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' reads"
+    java="a BloomFilter of Guava in Java's serialization%s its writeTo() writes what 'seen import --layout guava' reads"
     # shellcheck disable=SC2034
     poppy="a filter of poppy, version 2%s 'poppy create --version 1' makes what 'seen import --layout dcso' reads"
     for file in java poppy; do
@@ -184,8 +184,59 @@ iterator 0: seen(7) has the commands that write one" seen import --layout redisb
         seen import --layout guava - -o h.seen < <(cat guava)
     quiet seen import --layout guava - -o h.seen < <(head -c 926 guava)
     seen export --force h.seen -o guava
-    rejects "seen: cannot import 'guava' as dcso: *; it looks like one of guava" \
-        seen import --layout dcso guava -o i.seen
+}
+
+@test "a content that contradicts the layout is refused, but for a bitmap with --force" {
+    local layout file
+    for layout in guava dcso; do
+        seq 1000 | seen create --layout $layout $layout.seen
+        seen export $layout.seen -o $layout
+    done
+    for layout in php gozero:bits=20000 redisson:bits=20000,k=4 gozero; do
+        refuses "seen: 'guava' looks like one of guava, not of ${layout%:*} (--force imports it)" \
+            seen import --layout $layout guava -o i.seen
+    done
+    refuses "seen: 'standard input' looks like one of dcso, not of php (--force imports it)" \
+        seen import --layout php - -o i.seen <dcso
+    refuses "seen: 'guava' looks like one of guava, not of dcso" seen import --layout dcso guava -o i.seen
+    gzip -k guava
+    refuses "seen: 'guava.gz' is gzip data: gzip -dc FILE | seen ... (--force imports it)" \
+        seen import --layout php guava.gz -o i.seen
+    refuses "seen: 'guava.gz' is gzip data: gzip -dc FILE | seen ..." \
+        seen import --layout guava guava.gz -o i.seen
+    [ ! -e i.seen ]
+    quiet seen import --layout php --force guava -o i.seen
+    seen export i.seen -o out
+    cmp guava out
+    # What no other layout has is a bitmap.
+    seq 1000 | seen create --layout gozero:bits=20000 g.seen
+    seen export g.seen -o bits
+    quiet seen import --layout gozero:bits=20000 bits -o i2.seen
+}
+
+# java CLASS: the beginning of what Java serializes.
+java() { printf '\254\355\0\5sr\0%b%s\1\2\3' "\\0$(printf %o ${#1})" "$1"; }
+
+@test "filters of Spark, and those that Java serialized, are named with a way out" {
+    local none="no layout reads it; 'seen create' makes a filter of its keys"
+    printf '\0\0\0\1\0\0\0\5\0\0\0\1abcdefgh' >spark1
+    printf '\0\0\0\2\0\0\0\5\0\0\0\0\0\0\0\1abcdefgh' >spark2
+    java org.apache.spark.util.sketch.BloomFilterImpl >java1
+    java 'com.google.common.hash.BloomFilter$SerialForm' >java2
+    java java.util.BitSet >java3
+    while IFS='|' read -r file what way; do
+        refuses "seen: '$file' is $what: $way" seen import --layout guava $file -o i.seen
+        refuses "seen: '$file' is $what: $way" seen import --layout auto $file -o i.seen
+        refuses "seen: '$file' is $what: $way (--force imports it)" seen import --layout php $file -o i.seen
+        refuses "seen: '$file' is $what, not a list of keys: $way" seen create i.seen $file
+        refuses "seen: '$file' is not a seen filter: it is $what; $way" seen query $file -k a
+    done <<END
+spark1|a BloomFilter of Spark|$none
+spark2|a BloomFilter of Spark, version 2|$none
+java1|a BloomFilter of Spark in Java's serialization|$none
+java2|a BloomFilter of Guava in Java's serialization|its writeTo() writes what 'seen import --layout guava' reads
+java3|a serialized Java object|if it has a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' reads
+END
 }
 
 @test "dcso: gzip data must be whole and alone; members follow each other" {
