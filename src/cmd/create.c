@@ -494,6 +494,14 @@ static bool take_secret(struct create *c, struct err *err)
            (missing && !c->new_secret && fail_more(err, " (--new-secret makes the file)"));
 }
 
+/* A file with another suffix may be meant for the other program. */
+static bool has_usual_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *suffix = strrchr(slash != NULL ? slash : path, '.');
+    return suffix == NULL || strcmp(suffix, ".seen") == 0;
+}
+
 static bool create(struct create *c)
 {
     struct err err;
@@ -517,6 +525,11 @@ static bool create(struct create *c)
     if (!ok || c->dry_run)
         return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));
     feed_report(&c->feed);
+    if (c->design.p > 0)
+        warn_unreached(&c->assembly.header, c->path);
+    if (c->design.layout != NULL && !has_usual_name(c->path))
+        say_note("'%s' is a file of seen: 'seen export FILTER -o FILE' writes one of %s from it",
+                 c->path, c->design.layout->kind->name);
     if (c->json)
         print_created(c);
     return true;

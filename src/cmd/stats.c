@@ -333,12 +333,12 @@ static double keys_left(const struct figures *f)
     bool one = format_forgets(h) || (!format_grows(h) && h->n_layers == 1);
     if (is_read_only(h) || !one || h->n_design == 0 || is_rough_estimate(f))
         return NAN;
-    if (all >= h->fpr_design)
+    double design = layers_shown_fpr(h);
+    if (all >= design)
         return 0;
     /* The layer's FPR when the filter reaches the design FPR. All other layers together report an
      * absent key absent with probability (1 - all) / (1 - fpr). */
-    double limit =
-        h->n_layers == 1 ? h->fpr_design : 1 - (1 - h->fpr_design) * (1 - fpr) / (1 - all);
+    double limit = h->n_layers == 1 ? design : 1 - (1 - design) * (1 - fpr) / (1 - all);
     return keys_until(&h->layers[at], limit, fpr) * f->shards;
 }
 
@@ -437,7 +437,9 @@ static void add_fpr(struct report *r, const struct figures *f)
     const struct layer *layer = &h->layers[0];
     bool sampled = is_sampled(f);
     bool one = h->n_layers == 1 && layer->n_design != 0 && !sampled;
-    report_number(r, "design FPR", "fpr_design", FORM_DIGITS, by_design(h), h->fpr_design);
+    report_number(r, "design FPR", "fpr_design", FORM_DIGITS,
+                  layers_shown_fpr(h) == h->fpr_design ? by_design(h) : ESTIMATED,
+                  layers_shown_fpr(h));
     report_number(r, "current FPR", "fpr_current", FORM_DIGITS,
                   format_shares_keys(h) || sampled ? ESTIMATED : EXACT, f->all.fpr);
     if (sampled)

@@ -55,13 +55,32 @@ void warn_useless(const struct store *s)
     char now[NUM_TEXT], design[NUM_TEXT];
     const struct header *h = s->header;
     store_describe(s, &facts);
-    double fpr = chain_counted_fpr(h, &facts.counters);
-    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr >= WRITER_USELESS * layers_design_fpr(h))
+    double fpr = chain_counted_fpr(h, &facts.counters), reached = layers_design_fpr(h);
+    if ((h->compat & COMPAT_ASSUMED) != 0 || fpr < WRITER_USELESS * h->fpr_design)
+        return;
+    num_show_fpr(now, fpr);
+    if (fpr >= WRITER_USELESS * reached)
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
             "design rate %s; make one with a larger --capacity%s",
-            s->name, num_show_fpr(now, fpr), num_show_fpr(design, h->fpr_design),
+            s->name, now, num_show_fpr(design, layers_shown_fpr(h)),
             kind_counts(h->layers[0].kind) ? "" : ", or one that grows (without --fixed)");
+    else
+        say_warning("'%s' has a false-positive rate of %s: its layout does not reach the %s that "
+                    "was asked for",
+                    s->name, now, num_show_fpr(design, h->fpr_design));
+}
+
+void warn_unreached(const struct header *h, const char *name)
+{
+    char n[NUM_TEXT], reached[NUM_TEXT], asked[NUM_TEXT];
+    double fpr = layers_shown_fpr(h);
+    if ((h->compat & COMPAT_ASSUMED) == 0 && fpr != h->fpr_design)
+        say_warning("'%s' has a false-positive rate of %s at its capacity of %s: its layout does "
+                    "not reach the %s that was asked for",
+                    name, num_show_fpr(reached, fpr),
+                    num_show_count(n, (double)h->layers[0].n_design),
+                    num_show_fpr(asked, h->fpr_design));
 }
 
 bool warn_finds_few(uint64_t n, uint64_t found)

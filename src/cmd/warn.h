@@ -17,8 +17,13 @@ void warn_slot(const struct store *s);
  * than were counted. */
 void warn_disagreement(const char *name, double n_bits, double n_counted);
 
-/* Warns if the counters tell that the filter is useless (WRITER_USELESS). */
+/* Warns if the counters tell that the filter is useless (WRITER_USELESS), or far above the FPR that
+ * was asked for, which its layout does not reach. */
 void warn_useless(const struct store *s);
+
+/* Warns of a new filter `name` whose layout has more than twice that FPR: rules that round make
+ * less. */
+void warn_unreached(const struct header *h, const char *name);
 
 /* Were so few of `n` keys found in a filter that something may be wrong? */
 bool warn_finds_few(uint64_t n, uint64_t found);

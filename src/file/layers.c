@@ -176,6 +176,12 @@ double layers_design_fpr(const struct header *h)
     return fmax(h->fpr_design, layer->kind->fpr_at(layer, (double)layer->n_design));
 }
 
+double layers_shown_fpr(const struct header *h)
+{
+    double reached = layers_design_fpr(h);
+    return reached > 2 * h->fpr_design ? reached : h->fpr_design;
+}
+
 /* The part of random hashes that some layer has. All layers take their positions from the same
  * hashes, so those that one reports are more often reported by the others. Samples until there are
  * ENOUGH hits: a standard deviation of 0.5 %. 0: too few hits. */

@@ -52,6 +52,10 @@ void layers_census_whole(const struct header *h, const struct census *layer, str
  * that they are designed for. */
 double layers_design_fpr(const struct header *h);
 
+/* The design FPR that people are shown: the one that was asked for, unless the layout misses it by
+ * more than a factor of 2, which rules that round do not. */
+double layers_shown_fpr(const struct header *h);
+
 /* Census of each layer and of the whole. Measures the FPR with a sample where the formula does not
  * hold (kind->sampled_fpr): takes up to some tenths of a second, for an FPR that is printed. */
 void layers_measure(struct layers l, unsigned threads, struct census *layer, struct census *all);

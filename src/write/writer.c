@@ -245,7 +245,7 @@ void writer_warn(const struct header *h, const char *name, double fpr, char text
         snprintf(text, WRITER_WARNING,
                  "'%.300s' is fuller than it was made for: its current false-positive rate is %s, "
                  "its design rate %s",
-                 name, now, num_show_fpr(design, h->fpr_design));
+                 name, now, num_show_fpr(design, layers_shown_fpr(h)));
 }
 
 static void warn(struct writer *w)

@@ -255,3 +255,38 @@ it needs --capacity [1-9]* or more" seen create --layout guava -n 100 g.seen man
     [[ $stderr =~ ^"seen: (standard input):"33[0-9]+": not added: 'rb.seen' is full: it was made for 3333 keys; it grows only in the program that it comes from"$ ]]
     [ ! -e rb.seen ]
 }
+
+@test "a rate that the layout does not reach: one design rate in create, query, add and stats" {
+    local reached
+    run -0 --separate-stderr seen create --layout guava -n 1000 -p 1e-9 g.seen <(seq 1000)
+    [ "$stderr" = "seen: warning: 'g.seen' has a false-positive rate of 3.12e-06 at its capacity of 1000: its layout does \
+not reach the 1e-09 that was asked for" ]
+    reached=$(seen stats --json g.seen | jq .fpr_design)
+    awk -v p="$reached" 'BEGIN { exit !(p > 3.11e-6 && p < 3.13e-6) }'
+    run -1 --separate-stderr seen query g.seen -k x
+    [[ $stderr == "seen: warning: 'g.seen' has a false-positive rate of 3.1"*"e-06: its layout does not reach the \
+1e-09 that was asked for" ]]
+    run -0 --separate-stderr seen add g.seen <(seq 1001 1100)
+    [[ $stderr == *"its current false-positive rate is "*", its design rate 3.12e-06" ]]
+    run -2 --separate-stderr seen add g.seen <(seq 2000 9000)
+    [[ $stderr == *"would pass 3.12e-05, 10 times its design rate"* ]]
+    # One that is reached, but for rounding, is as it was asked for.
+    quiet seen create --layout guava -n 1M -p 1e-6 --empty h.seen
+    [ "$(seen stats --json h.seen | jq .fpr_design)" = 1e-06 ]
+    run -1 --separate-stderr seen query h.seen -k x
+    [ -z "$stderr" ]
+}
+
+@test "a file that may be meant for the other program is called one of seen" {
+    local name
+    for name in x.bin dir.d/x.guava; do
+        mkdir -p dir.d
+        run -0 --separate-stderr seen create --layout guava "$name" -k a
+        [ "$stderr" = "seen: note: '$name' is a file of seen: 'seen export FILTER -o FILE' writes one of guava from it" ]
+        seen export "$name" -o out --force
+        seen import --layout guava out -o again.seen --force
+    done
+    for name in x.seen x dir.d/x; do
+        quiet seen create --layout guava "$name" -k a
+    done
+}
