@@ -120,8 +120,8 @@ same()
     done | sed -E 's/\\\(aq/'\''/g; s/\\-/-/g; s/\\e/\\/g' |
         grep -oE "\bseen ($(IFS='|'; echo "${commands[*]}")) [^|&;>]*" >examples
     [ "$(wc -l <examples)" -ge 15 ]
-    url=x p=0.1 us=,
-    export url p us
+    url=x p=0.1 us=, soh=,
+    export url p us soh
     while IFS= read -r line; do
         echo "$line"
         # The example stands at the front, so each of its options is parsed before --help answers.

@@ -273,7 +273,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     seq 9800 | seen add ring.seen
     seen create --grow grows.seen <(seq 10)
     PAGE=seen-stats.1 run -0 --separate-stderr recipe EXAMPLES 1
-    [ "$output" = 'full.seen is too full' ]
+    [ "$output" = './full.seen is too full' ]
     [ -z "$stderr" ]
     touch broken.seen
     PAGE=seen-stats.1 run --separate-stderr recipe EXAMPLES 1
