@@ -208,8 +208,8 @@ static const struct {
      "are like $HEX[6b6579], which is taken as it is; perl -pe "
      "'s/^\\$HEX\\[(.*)]$/pack \"H*\", $1/e' writes the bytes that are meant"},
     {OF_LINES | NAMED, is_quoted,
-     "there is a delimiter between quotes: quotes of CSV are not understood; 'csvformat -T FILE | "
-     "seen ...' makes TABs of delimiters"},
+     "there is a delimiter between quotes: quotes of CSV are not understood: 'Tables with "
+     "quotes' in seen(7) has a recipe"},
 };
 
 enum { N_LOOKS = sizeof looks / sizeof *looks }; /* at most 32 */

@@ -261,13 +261,13 @@ static void advise_input(const struct adding *a, struct err *err)
     if (keyopt_advise_order(&a->keyopt, a->path, err))
         return;
     if (strcmp(a->path, "-") == 0)
-        fail_more(err, "; without FILTER: %s | seen dedup", files > 0 ? "cat FILE..." : "...");
+        fail_more(err, "; without FILTER: %s | seen dedup", files > 0 ? "awk 1 FILE..." : "...");
     else if (!keyopt_is_list(a->path))
         return;
     else if (a->keyopt.n_keys > 0)
         fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N <'%s'", a->path);
     else if (files > 0)
-        fail_more(err, "; without FILTER: cat '%s' FILE... | seen dedup", a->path);
+        fail_more(err, "; without FILTER: awk 1 '%s' FILE... | seen dedup", a->path);
     else
         fail_more(err, "; without FILTER: seen dedup <'%s'", a->path);
 }

@@ -2,6 +2,10 @@
 #include "keys/content.h"
 
 #include <stdint.h>
+#include <string.h>
+
+/* Files are not joined as they are: the last line of one may lack its newline. */
+#define AND_ALL " && find DIR -type f -exec awk 1 {} + | seen ..."
 
 static const struct content contents[] = {
     {"\x89seen\r", 6, 0, "a filter", "'seen merge' unites filters, 'seen query' asks them"},
@@ -13,10 +17,10 @@ static const struct content contents[] = {
     {"\x04\x22\x4d\x18", 4, 0, "lz4 data", "lz4 -dc FILE | seen ..."},
     {"LZIP\1", 5, 0, "lzip data", "lzip -dc FILE | seen ..."},
     {"\x1f\x9d", 2, 0, "data of compress", "gzip -dc FILE | seen ..."},
-    {"PK\3\4", 4, 0, "a zip archive", "unzip -p FILE | seen ..."},
-    {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7-Zip archive", "7z x -so FILE | seen ..."},
-    {"Rar!\x1a\x07", 6, 0, "a RAR archive", "unrar p -inul FILE | seen ..."},
-    {"ustar", 5, 257, "a tar archive", "tar -xOf FILE | seen ..."},
+    {"PK\3\4", 4, 0, "a zip archive", "unzip -qd DIR FILE" AND_ALL},
+    {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7-Zip archive", "7z x -oDIR FILE >&2" AND_ALL},
+    {"Rar!\x1a\x07", 6, 0, "a RAR archive", "unrar x -inul FILE DIR/" AND_ALL},
+    {"ustar", 5, 257, "a tar archive", "tar -xf FILE --to-command='awk 1' | seen ..."},
     {"SQLite format 3", 16, 0, "an SQLite database",
      "sqlite3 FILE 'SELECT column FROM table' | seen ..."},
     {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
@@ -39,7 +43,7 @@ static const struct content filters[] = {
     {"\2?\0\0\0\0\0\0?????\0\0\0", 16, 0, "a filter of poppy, version 2",
      "'poppy create --version 1' makes what 'seen import --layout dcso' reads"},
     {"PAR1\x15", 5, 0, "a Parquet file",
-     "duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
+     "duckdb -list -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
      "Bloom filters in such files"},
 };
 
@@ -105,12 +109,14 @@ static struct bytes count_bytes(const uint8_t *head, size_t n)
     return b;
 }
 
-/* The name of the encoding; NULL: it is not UTF-16. There, most characters of European languages
- * have one byte that is NUL. */
-static const char *utf16_name(const struct bytes *b, const uint8_t *head)
+/* The name of the encoding; NULL: it is neither UTF-16 nor marked as UTF-32. In UTF-16, most
+ * characters of European languages have one byte that is NUL. */
+static const char *wide_name(const struct bytes *b, const uint8_t *head)
 {
     size_t most = b->nul[0] > b->nul[1] ? b->nul[0] : b->nul[1];
     size_t nul = b->nul[0] + b->nul[1];
+    if (has_magic(head, b->n, "\xff\xfe\0\0", 4, 0) || has_magic(head, b->n, "\0\0\xfe\xff", 4, 0))
+        return "UTF-32";
     if (has_magic(head, b->n, "\xff\xfe", 2, 0) || has_magic(head, b->n, "\xfe\xff", 2, 0))
         return "UTF-16";
     if (b->lines == 0 || b->wide_lines < b->lines || most < 8 || most * 20 < nul * 19)
@@ -132,23 +138,30 @@ static bool is_binary(const struct bytes *b)
            (b->controls >= 8 && b->different >= 8 && b->controls * 12 >= b->n);
 }
 
+/* Before a command that reads NEW. */
+#define UNPACK "gzip -dc FILE >NEW && "
+
 bool content_check(const char *name, const void *head, size_t n, char terminator, bool zipped,
                    struct err *err)
 {
     n = n < CONTENT_HEAD ? n : CONTENT_HEAD;
     const char *within = zipped ? " in gzip data" : "";
     const struct content *c = content_find(head, n);
+    const char *file = c != NULL && zipped ? strstr(c->reader, "FILE") : NULL;
+    if (file != NULL)
+        return fail(err, "'%s' is %s%s, not a list of keys: " UNPACK "%.*sNEW%s", name, c->what,
+                    within, (int)(file - c->reader), c->reader, file + strlen("FILE"));
     if (c != NULL)
         return fail(err, "'%s' is %s%s, not a list of keys: %s", name, c->what, within, c->reader);
     const struct bytes b = count_bytes(head, n);
     if (terminator != '\n')
         return true;
-    const char *utf16 = utf16_name(&b, head);
-    if (utf16 != NULL)
+    const char *wide = wide_name(&b, head);
+    if (wide != NULL)
         return fail(err,
-                    "'%s' is UTF-16 text%s, and keys are taken byte for byte: iconv -f %s -t UTF-8 "
-                    "FILE | seen ...",
-                    name, within, utf16);
+                    "'%s' is %.6s text%s, and keys are taken byte for byte: %s"
+                    "iconv -f %s -t UTF-8 %s | seen ...",
+                    name, wide, within, zipped ? UNPACK : "", wide, zipped ? "NEW" : "FILE");
     if (is_nul_separated(&b))
         return fail(err, "records in '%s' end in NUL, not in newlines: -0 separates them", name);
     if (is_binary(&b))

@@ -200,7 +200,7 @@ dedup -o out f|unknown option '-o': what is printed goes to standard output
 stats -k a f|unknown option '-k': 'seen query FILTER -k KEY' asks for a key
 shrink --compact f|unknown option '--compact': 'seen create --compact' makes such a filter from all its keys
 verify --fix f|unknown option '--fix'; did you mean '--repair'?
-dedup --csv f|unknown option '--csv': quotes of CSV are not understood; 'csvformat -T FILE | seen ...' has TABs in their place
+dedup --csv f|unknown option '--csv': quotes of CSV are not understood: 'Tables with quotes' in seen(7) has a recipe
 add -e x f|unknown option '-e': -k KEY gives one key
 query -t, f|unknown option '-t': -d gives the delimiter of the fields of -f; TAB is the default
 query -F, f|unknown option '-F': keys are always compared byte for byte; -d gives the delimiter of the fields of -f
@@ -652,11 +652,11 @@ END
     # Keys were given, or no lines are there.
     refuses "seen: 'list' is not a seen filter; -k gives a key, -f chooses a field: seen dedup -f N <'list'" \
         seen dedup list -k 2
-    refuses "seen: 'list' is not a seen filter; without FILTER: cat 'list' FILE... | seen dedup" \
+    refuses "seen: 'list' is not a seen filter; without FILTER: awk 1 'list' FILE... | seen dedup" \
         seen dedup list list
     refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: ... | seen dedup" \
         seen dedup - <list
-    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: cat FILE... | seen dedup" \
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: awk 1 FILE... | seen dedup" \
         seen dedup - list
     refuses "seen: a filter is a file, and cannot come from standard input" seen query - list
     : >empty

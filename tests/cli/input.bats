@@ -498,7 +498,7 @@ takes()
 }
 
 @test "CSV is noted, with the record and what reads it: -d does not understand its quotes" {
-    says="there is a delimiter between quotes: quotes of CSV are not understood; 'csvformat -T FILE | seen ...' makes TABs of delimiters"
+    says="there is a delimiter between quotes: quotes of CSV are not understood: 'Tables with quotes' in seen(7) has a recipe"
     { seq -f '%g,"http://a/",z' 1000; printf '%s\n' '1001,"http://a/x,y"' '1002,"http://a/x,z"'; } >rows
     for way in '-d, -f2' '-d, -f3' '-d, -f-1' '-d, -f2,1' '-d, -f-2 --header 7'; do
         # shellcheck disable=SC2086 # words
@@ -629,11 +629,11 @@ refused_as()
 \0050\0265\0057\0375|zstd data|zstd -dc FILE
 BZh91AY&SY|bzip2 data|bzip2 -dc FILE
 \0004\0042\0115\0030|lz4 data|lz4 -dc FILE
-PK\0003\0004|a zip archive|unzip -p FILE
+PK\0003\0004|a zip archive|unzip -qd DIR FILE && find DIR -type f -exec awk 1 {} +
 LZIP\0001|lzip data|lzip -dc FILE
 \0037\0235|data of compress|gzip -dc FILE
-7z\0274\0257\0047\0034|a 7-Zip archive|7z x -so FILE
-Rar!\0032\0007|a RAR archive|unrar p -inul FILE
+7z\0274\0257\0047\0034|a 7-Zip archive|7z x -oDIR FILE >&2 && find DIR -type f -exec awk 1 {} +
+Rar!\0032\0007|a RAR archive|unrar x -inul FILE DIR/ && find DIR -type f -exec awk 1 {} +
 %PDF-1.7|a PDF document|pdftotext FILE -
 SQLite format 3\0|an SQLite database|sqlite3 FILE 'SELECT column FROM table'
 END
@@ -644,13 +644,13 @@ END
     refuses "seen: 'packed' $says" seen query g packed
     seq 10 >list
     tar -cf packed list
-    refused_as 'a tar archive' 'tar -xOf FILE | seen ...'
+    refused_as 'a tar archive' "tar -xf FILE --to-command='awk 1' | seen ..."
     tar -cf - list | gzip >packed
-    refused_as 'a tar archive in gzip data' 'tar -xOf FILE | seen ...'
+    refused_as 'a tar archive in gzip data' "gzip -dc FILE >NEW && tar -xf NEW --to-command='awk 1' | seen ..."
     gzip -c g >packed
     refused_as 'a filter in gzip data' "'seen merge' unites filters, 'seen query' asks them"
     gzip -c list | gzip >packed
-    refused_as 'gzip data in gzip data' 'gzip -dc FILE | seen ...'
+    refused_as 'gzip data in gzip data' 'gzip -dc FILE >NEW && gzip -dc NEW | seen ...'
     alike <(data g) <(data before)
     # A file that cannot be used does not keep query from the others.
     echo key >plain

@@ -98,7 +98,7 @@ the filter was made with fewer bits (--force imports it)" \
         refuses "seen: 'data.parquet' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters" \
             seen import --layout $layout data.parquet -o f.seen
     done
-    refuses "seen: 'data.parquet' is not a seen filter: it is a Parquet file; duckdb -csv -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the Bloom filters in such files" \
+    refuses "seen: 'data.parquet' is not a seen filter: it is a Parquet file; duckdb -list -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the Bloom filters in such files" \
         seen query data.parquet -k a
     # A bitmap may begin so.
     printf PAR1 >bitmap

@@ -1,0 +1,206 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Advice is code: the commands of recipes and messages lose no record of wild input, and join none.
+# tags: slow
+
+load ../lib/helpers
+
+# Records that break commands which were tried with words alone. The last one lacks its newline.
+wild()
+{
+    printf '%s\n' plain '"quoted, twice"' "it's" 'back\slash \n' '  blanks  ' $'tab\ttab' 9223372036854775808 \
+        9007199254740993 9007199254740992 -x a=b "\$HOME \`id\` *" '' plain
+    printf 'carriage\r\nn\0l\nlast'
+}
+
+# python EXPRESSION <INPUT: its value, for `lines`, the records of the input: one on each line.
+python()
+{
+    python3 -c 'import sys
+data = sys.stdin.buffer.read()
+lines = data[:-1 if data.endswith(b"\n") else None].split(b"\n") if data else []
+def first(key, lines):
+    found = {}
+    return [found.setdefault(key(x), x) for x in lines if key(x) not in found]
+sys.stdout.buffer.write(b"".join(x + b"\n" for x in eval(sys.argv[1])))' "$1"
+}
+
+# The programs in bin come before those of the machine.
+own_bin()
+{
+    mkdir bin
+    PATH=$PWD/bin:$PATH
+}
+
+# keeps TITLE N INPUT EXPRESSION: recipe N prints these of the wild lines, as python has them; none of an empty file.
+keeps()
+{
+    echo "recipe: $1"
+    rm -f ./*.seen
+    wild | sed '/^$/d' >"$3"
+    recipe "$1" "$2" >got
+    python "$4" <"$3" | cmp - got
+    rm -f ./*.seen
+    : >"$3"
+    [ "$3" = names.txt ] || recipe "$1" "$2" >got || [ $? = 1 ]
+    [ "$3" = names.txt ] || [ ! -s got ]
+}
+
+@test "recipes keep all records of wild input" {
+    keeps 'The last line of each key' 1 prices.csv 'first(lambda x: x.split(b",")[0], lines[::-1])[::-1]'
+    keeps 'Lines that occur once' 1 names.txt '[x for x in lines if lines.count(x) == 1]'
+    keeps 'One URL in several spellings' 1 found 'first(lambda x: x, lines)'
+    if command -v jq >/dev/null; then
+        keeps 'JSON Lines' 1 crawl.jsonl 'first(lambda x: x, lines)'
+    fi
+    own_bin
+    printf '#!/bin/sh\ncat links\n' >bin/links
+    chmod +x bin/links
+    keeps 'A sliding week' 4 links 'first(lambda x: x, lines)'
+}
+
+@test "a recipe of jobs: each record is one argument" {
+    own_bin
+    # shellcheck disable=SC2016 # for another shell
+    printf '#!/bin/sh\nprintf "%%s\\n" "$#" "$1" >>jobs\n' >bin/work
+    chmod +x bin/work
+    wild | tr -d '\0' >todo.txt
+    recipe 'Feeding xargs' 2
+    python 'sum(([b"1", x] for x in lines), [])' <todo.txt | cmp - jobs
+    run -1 seen query -v done.seen todo.txt
+}
+
+@test "no records lost to false positives: of wild records either" {
+    own_bin
+    printf '#!/bin/sh\ncat all\n' >bin/links
+    chmod +x bin/links
+    wild >all
+    printf 'plain\n  blanks  ' >known.txt
+    seen create -p 0.3 -n 100 urls.seen known.txt
+    recipe 'No records lost to false positives' 1
+    LC_ALL=C sort -u known.txt | cmp - <(python 'sorted(set(lines))' <all)
+    python 'sorted(set(lines) - {b"plain", b"  blanks  "})' <all | cmp - new.txt
+}
+
+@test "FASTQ: names with tabs, quality with quotes, no last newline" {
+    printf '%s\n' $'@1\ttag' ACGT + "'\"\\,#" @2 ACGT $'+2\ttag' '####' @3 ACGA + '@   ' $'@4' TTT + >reads.fastq
+    printf '\\"#' >>reads.fastq
+    gzip reads.fastq
+    recipe FASTQ 1 >got
+    gzip -dc reads.fastq.gz | python 'lines[:4] + lines[8:]' | cmp - got
+    # A producer that breaks off is told from the end.
+    head -c 50 reads.fastq.gz >start
+    mv start reads.fastq.gz
+    run ! recipe FASTQ 1
+}
+
+@test "files that are not known as good: any name, digests in either case" {
+    mkdir srv
+    wild >srv/-x
+    for name in -y 'two  blanks' 'back\slash' "quo'te\"s" good Good; do
+        echo "$name" >"srv/$name"
+    done
+    printf x >$'srv/new\nline'
+    : >srv/empty
+    sha1sum srv/good | cut -c -40 >good.txt
+    sha1sum srv/Good | cut -c -40 | tr 'a-f' 'A-F' >>good.txt
+    sha1sum srv/empty | cut -c -40 | tr -d '\n' >>good.txt
+    recipe 'Files that are not known as good' 1 's,/srv,srv,' |
+        sed 's/^[0-9a-f]\{40\}  //' | LC_ALL=C sort >got
+    printf '%s\n' srv/-x srv/-y 'srv/two  blanks' 'srv/back\slash' "srv/quo'te\"s" $'srv/new\nline' |
+        LC_ALL=C sort | cmp - got
+}
+
+@test "tables with quotes: any field" {
+    printf '"a","b"\r\n1,"say ""hi"""\r\n2,"x\ny"\r\n3,back\\slash\n4,"t\ta"\n5,9007199254740993\n6, x \n7,z' >users.csv
+    seen create -p 1e-9 known.seen -k 'back\slash' -k 'say "hi"'
+    recipe 'Tables with quotes' 1
+    printf 'a,b\n2,"x\ny"\n4,t\ta\n5,9007199254740993\n6, x \n7,z\n' | cmp - new.csv
+    echo 8 >>users.csv
+    sed -i 's/^7,.*/7/' users.csv
+    run ! recipe 'Tables with quotes' 1
+}
+
+# advised FILE: runs the command by which a message says that `FILE | seen ...` reads this file.
+advised()
+{
+    rm -rf DIR NEW
+    run -2 --separate-stderr seen create f.seen "$1"
+    echo "$stderr" >&2
+    command=$(sed -n 's/^.*: \(.*\) | seen \.\.\..*/\1/p' <<<"$stderr")
+    [ -n "$command" ]
+    sh -c "${command//FILE/$1}"
+}
+
+# reads FILE [EXPRESSION]: so it has these of the wild records, packed with gzip too.
+reads()
+{
+    local file
+    gzip -kf "$1"
+    for file in "$1" "$1.gz"; do
+        advised "$file" | LC_ALL=C sort >got
+        python "sorted(${2:-lines})" <list | cmp - got
+    done
+}
+
+@test "the commands of messages about other files read all their records" {
+    wild >list
+    gzip -c <list | gzip >twice
+    advised twice | cmp - list
+    for name in xz zstd bzip2 lz4; do
+        ! command -v $name >/dev/null || { $name -c <list >packed && reads packed; }
+    done
+    tr -d '\0' <list | tr '\r' '!' >text
+    mv text list
+    for name in UTF-16 UTF-16LE UTF-16BE UTF-32; do
+        seq 1000 | cat list - | iconv -t $name >wide
+        seq 1000 | cat list - >whole
+        mv list kept
+        mv whole list
+        reads wide
+        mv kept list
+    done
+    if command -v sqlite3 >/dev/null; then
+        python3 -c 'import sqlite3, sys
+db = sqlite3.connect("db")
+db.execute("create table t (c text)")
+db.executemany("insert into t values (?)", [(x,) for x in sys.stdin.read().split("\n")])
+db.commit()' <list
+        run -2 --separate-stderr seen create f.seen db
+        [[ $stderr == *": sqlite3 FILE 'SELECT column FROM table' | seen ..." ]]
+        sqlite3 db 'SELECT c FROM t' | LC_ALL=C sort | cmp - <(python 'sorted(lines)' <list)
+    fi
+}
+
+@test "files of an archive stay apart from each other" {
+    mkdir in
+    (cd in && wild >-x && printf 'no newline' >'two words' && : >empty && wild >z)
+    (cd in && awk 1 ./*) >list
+    tar -cf tar -C in .
+    reads tar
+    python3 -m zipfile -c zip in/*
+    ! command -v unzip >/dev/null || reads zip
+}
+
+@test "the commands of messages about several files keep them apart" {
+    printf 'a\nb' >one
+    printf 'c\nd' >-x
+    : >empty
+    printf 'one\0./-x\0empty\0' >names
+    run -2 --separate-stderr seen create --files0-from names f.seen
+    command=$(sed -n "s/.*: '\(.*\) | seen \.\.\.' reads the files/\1/p" <<<"${stderr_lines[0]}")
+    sh -c "${command//NAMES/names}" | cmp - <(printf 'a\nb\nc\nd\n')
+    run -2 --separate-stderr seen dedup one empty
+    command=$(sed -n 's/.*; without FILTER: //p' <<<"$stderr")
+    sh -c "${command//FILE.../-x}" | cmp - <(printf 'a\nb\nc\nd\n')
+    run -2 --separate-stderr seen dedup - one
+    command=$(sed -n 's/.*; without FILTER: //p' <<<"$stderr")
+    sh -c "${command//FILE.../one empty -x}" | cmp - <(printf 'a\nb\nc\nd\n')
+}
+
+@test "no other command is in a message" {
+    grep -ohE '"[a-z0-9]+ (x )?(-[a-zA-Z]|FILE)' "$SOURCE"/src/keys/content.c | tr -d '"' | cut -d ' ' -f 1 | sort -u >there
+    printf '%s\n' 7z bzip2 duckdb gzip iconv lz4 lzip pdftotext sqlite3 tar unrar unzip xz zstd | diff - there
+    # Files whose records meet are never joined as they are.
+    run ! grep -rnE '\bcat [^"]*FILE\.|\bcat .%s|xargs -0 cat|tar -xO|unzip -p|7z x -so|unrar p' "$SOURCE"/src "$SOURCE"/man "$SOURCE"/README.md
+}
