@@ -327,7 +327,8 @@ static bool take_wish(void *wishes, struct opt_parser *p, int id)
         return w->design.exact || opt_fpr(p, &w->design.p);
     }
     w->has_layouts = true;
-    w->layouts.spec = strcmp(p->value, "all") == 0 ? NULL : &w->spec;
+    bool all = strcmp(p->value, "all") == 0 && layout_number_of(0) != NULL;
+    w->layouts.spec = all ? NULL : &w->spec;
     return w->layouts.spec == NULL || layout_parse(p->value, &w->spec, &err) || say_failure(&err);
 }
 

@@ -277,6 +277,8 @@ bool foreign_recognize(const char *name, struct layout_spec *out, struct err *er
     const struct kind *kind, *found = NULL;
     bool any = false, other = false;
     struct err why;
+    if (layout_number_of(0) == NULL)
+        return layout_parse("auto", out, err);
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
         struct foreign_files files;
         struct layout_spec spec;

@@ -87,6 +87,10 @@ static bool take_param(struct layout_spec *spec, char *text, struct err *err)
         spec->value[i] = equals != NULL ? equals + 1 : "";
         return check_choice(spec, &params[i], spec->value[i], err);
     }
+    for (unsigned i = 0; equals == NULL && params[i].name != NULL; i++)
+        if (params[i].choices != NULL && find_choice(params[i].choices, text) >= 0)
+            return fail(err, "layout %s has no parameter '%s'; did you mean %s=%s?",
+                        spec->kind->name, text, params[i].name, text);
     return fail(err, "layout %s has no parameter '%s': there are %s", spec->kind->name, text,
                 known[0] != '\0' ? known : "none");
 }

@@ -8,7 +8,8 @@
 #define AND_ALL " && find DIR -type f -exec awk 1 {} + | seen ..."
 
 static const struct content contents[] = {
-    {"\x89seen\r", 6, 0, "a filter", "'seen merge' unites filters, 'seen query' asks them"},
+    {"\x89seen\r", 6, 0, "a filter",
+     "'seen merge' unites filters, 'seen query --also' asks several"},
     {"\x1f\x8b\x08\0", 4, 0, "gzip data", "gzip -dc FILE | seen ..."},
     {"\x1f\x8b\x08\x08", 4, 0, "gzip data", "gzip -dc FILE | seen ..."},
     {"\3757zXZ\0", 6, 0, "xz data", "xz -dc FILE | seen ..."},

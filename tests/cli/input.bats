@@ -638,7 +638,7 @@ Rar!\0032\0007|a RAR archive|unrar x -inul FILE DIR/ && find DIR -type f -exec a
 SQLite format 3\0|an SQLite database|sqlite3 FILE 'SELECT column FROM table'
 END
     cp g packed
-    says="is a filter, not a list of keys: 'seen merge' unites filters, 'seen query' asks them"
+    says="is a filter, not a list of keys: 'seen merge' unites filters, 'seen query --also' asks several"
     refuses "seen: '(standard input)' $says" seen create h <packed
     refuses "seen: 'packed' $says" seen dedup g packed
     refuses "seen: 'packed' $says" seen query g packed
@@ -648,7 +648,7 @@ END
     tar -cf - list | gzip >packed
     refused_as 'a tar archive in gzip data' "gzip -dc FILE >NEW && tar -xf NEW --to-command='awk 1' | seen ..."
     gzip -c g >packed
-    refused_as 'a filter in gzip data' "'seen merge' unites filters, 'seen query' asks them"
+    refused_as 'a filter in gzip data' "'seen merge' unites filters, 'seen query --also' asks several"
     gzip -c list | gzip >packed
     refused_as 'gzip data in gzip data' 'gzip -dc FILE >NEW && gzip -dc NEW | seen ...'
     alike <(data g) <(data before)
@@ -743,7 +743,7 @@ PYTHON
 @test "key files that are filters: the command that unites them is named" {
     seq 100 | seen create a
     seq 101 200 | seen create -p 1e-9 b
-    says="'a' is a filter, not a list of keys: 'seen merge' unites filters, 'seen query' asks them"
+    says="'a' is a filter, not a list of keys: 'seen merge' unites filters, 'seen query --also' asks several"
     refuses "seen: $says" seen create all a b
     [ ! -e all ]
     refuses "seen: $says" seen add b a

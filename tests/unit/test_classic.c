@@ -299,6 +299,7 @@ TEST(a_spec_is_parsed_or_refused_with_what_is_known)
         {"", "no layout ''"},
         {"Guava", "no layout 'Guava'"},
         {"guava:", "has no parameter ''"},
+        {"guava:utf16", "has no parameter 'utf16'; did you mean funnel=utf16?"},
         {"guava:funnel", "funnel has no value"},
         {"guava:funnel=", "funnel has no value"},
         {"guava:funnel=utf", "can be utf8, utf16, bytes, int, long"},
