@@ -17,12 +17,22 @@ REDIS_DIR=
 declare -gA REDIS_PIDS=() # global: bats loads this file in a function
 REDIS_PORTS=()
 
-redis_is_here() { command -v redis-server redis-cli setpriv >/dev/null; }
+# redis_lacks: names the first program that is missing; true if there is one.
+redis_lacks()
+{
+    local program
+    for program in redis-server redis-cli setpriv; do
+        command -v "$program" >/dev/null || { echo "no $program"; return 0; }
+    done
+    return 1
+}
+redis_is_here() { ! redis_lacks >/dev/null; }
 
 # need_redis: skips a test that cannot run here.
 need_redis()
 {
-    redis_is_here || skip 'no redis-server'
+    local lack
+    lack=$(redis_lacks) && skip "$lack"
     # shellcheck disable=SC2251 # not a check
     [[ $(seen --version) != *'built without hiredis'* ]] || skip 'built without hiredis'
 }

@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,8 +48,8 @@ static int sh(const char *fmt, ...)
     return -1; /* the shell has gone */
 }
 
-/* Must be called before the servers are used; false: there are none on this machine. */
-static bool servers_begin(void)
+/* Must be called before the servers are used. NULL: they can be; else why not. */
+static const char *servers_begin(void)
 {
     static char script[] = ". \"${SOURCE:-.}/tests/lib/redis.bash\" || exit\n"
                            "trap redis_stop EXIT\n"
@@ -58,10 +59,10 @@ static bool servers_begin(void)
                            "done\n";
     int to[2], from[2];
     if (pipe(to) != 0 || pipe(from) != 0)
-        return false;
+        return "no pipe";
     shell.pid = fork();
     if (shell.pid < 0)
-        return false;
+        return "no process";
     if (shell.pid == 0) {
         dup2(to[0], STDIN_FILENO);
         dup2(from[1], STDOUT_FILENO);
@@ -72,7 +73,16 @@ static bool servers_begin(void)
     close(to[0]), close(from[1]);
     shell.to = fdopen(to[1], "w");
     shell.from = fdopen(from[0], "r");
-    return shell.to != NULL && shell.from != NULL && sh("redis_is_here") == 0;
+    if (shell.to == NULL || shell.from == NULL)
+        return "no pipe";
+    switch (sh("redis_lacks")) {
+    case 0:
+        return strdup(shell.out);
+    case 1:
+        return NULL;
+    default:
+        return "no bash";
+    }
 }
 
 static void servers_end(void)

@@ -86,7 +86,7 @@ TEST(a_value_of_another_type_is_not_replaced)
 
 int main(void)
 {
-    const char *missing = servers_begin() ? NULL : "no redis-server, or no setpriv";
+    const char *missing = servers_begin();
     if (missing != NULL) {
 #define DO_SKIP(name) SKIP(name, missing);
         TESTS(DO_SKIP)
