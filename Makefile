@@ -444,8 +444,13 @@ MAN1 := $(wildcard man/*.1)
 MAN5 := $(wildcard man/*.5)
 MAN7 := $(wildcard man/*.7)
 
-# $(call put,MODE,FROM,TO): installs one file and names it.
-put = install -d $(dir $(3)) && install -m $(1) $(2) $(3) && echo '  $(3)'
+# The directories that install made: uninstall removes no others.
+MADE ?= $(BUILD)/directories
+# $(call put,MODE,FROM,TO): installs one file and names it. Directories that are there keep their modes.
+put = make() { [ -d "$$1" ] || { make "$$(dirname "$$1")" && mkdir -m 755 "$$1" && echo "$$1" >>$(MADE); }; }; \
+    make $(patsubst %/,%,$(dir $(3))) && install -m $(1) $(2) $(3) && echo '  $(3)'
+# Words of make and of the shell end at blanks.
+no_blanks = $(if $(word 2,x$(DESTDIR)$(PREFIX)$(BASHDIR)$(ZSHDIR)$(FISHDIR)x),$(error DESTDIR and PREFIX must not have blanks))
 # True if the part of PREFIX that exists can be written to.
 WRITABLE = d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ]; do d=$$(dirname "$$d"); done; [ -w "$$d" ]
 # zsh looks only there by itself.
@@ -453,7 +458,7 @@ ZSH_LOOKS := /usr/share/zsh/site-functions /usr/local/share/zsh/site-functions
 
 ## install: into PREFIX (/usr/local; for yourself: PREFIX=$HOME/.local) below DESTDIR
 install: all
-	@$(WRITABLE) || { echo "make install: no right to write to '$(DESTDIR)$(PREFIX)': be root, or" \
+	$(no_blanks)@$(WRITABLE) || { echo "make install: no right to write to '$(DESTDIR)$(PREFIX)': be root, or" \
 	    "install for yourself with 'make install PREFIX=\$$HOME/.local'" >&2; exit 1; }
 	@$(call put,755,$(BUILD)/seen,$(BINDIR)/seen)
 	@$(foreach page,$(MAN1) $(MAN5) $(MAN7),\
@@ -475,16 +480,17 @@ ifeq ($(DESTDIR),)
 	    'PATH=$(PREFIX)/bin:$$PATH';; esac
 endif
 
-# Innermost first. What every system has in /usr and /usr/local stays.
-DIRECTORIES := $(addprefix $(PREFIX)/share/man/,man1 man5 man7) \
-    $(foreach dir,$(BASHDIR) $(ZSHDIR) $(FISHDIR),$(dir) $(patsubst %/,%,$(dir $(dir)))) \
-    $(if $(filter /usr /usr/local,$(PREFIX)),,$(PREFIX)/share/man $(PREFIX)/share $(PREFIX)/bin $(PREFIX))
+INSTALLED := $(BINDIR)/seen $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
+    $(DESTDIR)$(BASHDIR)/seen $(DESTDIR)$(ZSHDIR)/_seen $(DESTDIR)$(FISHDIR)/seen.fish
 
-## uninstall: remove what install put there, and directories that are empty then; below a DESTDIR all of these
+## uninstall: remove what install put there, and the directories that it made (from the same BUILD), if they are empty
 uninstall:
-	rm -f $(BINDIR)/seen $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
-	    $(DESTDIR)$(BASHDIR)/seen $(DESTDIR)$(ZSHDIR)/_seen $(DESTDIR)$(FISHDIR)/seen.fish
-	@cd $(DESTDIR)/ && rmdir $(if $(DESTDIR),-p) $(patsubst /%,%,$(if $(DESTDIR),$(PREFIX)/bin) $(DIRECTORIES)) 2>/dev/null || :
+	$(no_blanks)rm -f $(INSTALLED)
+	@for d in $(sort $(patsubst %/,%,$(dir $(INSTALLED)))); do \
+	    while grep -Fqsx "$$d" $(MADE) && rmdir "$$d" 2>/dev/null; do \
+	        grep -Fvx "$$d" $(MADE) >$(MADE).new; mv $(MADE).new $(MADE); d=$$(dirname "$$d"); \
+	    done; \
+	done
 
 ## clean: remove what was built
 clean:

@@ -13,6 +13,7 @@ setup()
     build=$(dirname "$SEEN")
     # What is installed is what is being tested: nothing is built here.
     make=(env -u MAKEFLAGS make --no-print-directory -C "$SOURCE" -o all BUILD="$build" DESTDIR="$BATS_TEST_TMPDIR"
+        MADE="$BATS_TEST_TMPDIR/said.made"
         PREFIX=/usr WITH_BASHCOMP=yes WITH_ZSHCOMP=yes WITH_FISHCOMP=yes)
 }
 
@@ -60,32 +61,53 @@ setup()
     [ -x home/.local/bin/seen ]
 }
 
-# present: what there is in the place that is installed into.
-present() { find . -mindepth 1 ! -path './said*' ! -name before | sort; }
+# present: what there is in the place that is installed into, with modes.
+present() { find . -mindepth 1 ! -path './said*' ! -name before -printf '%p %m\n' | sort; }
 
-@test "uninstall leaves nothing behind but what was there" {
-    mkdir -p usr/bin home/me/.local/share/fish
+@test "uninstall leaves what was there, empty directories too, and install leaves its modes" {
+    mkdir -p usr/bin usr/share/man/man5 usr/local/share/zsh home/me/.local/share/fish home/me/.local/bin opt
     touch usr/bin/other home/me/.local/share/fish/mine
+    chmod 700 home/me/.local/bin
+    chmod 775 opt
+    chmod 711 usr/share/man/man5
+    umask 077
     present >before
-    for prefix in /usr /usr/local /home/me/.local /opt/seen; do
+    for prefix in /usr /usr/local /home/me/.local /opt/seen /opt/a/seen; do
         "${make[@]}" install PREFIX=$prefix >said
+        present | grep -F "${prefix#/}/share/man/man1 " >said.new
+        [ "$(sed 's/.* //' said.new)" = 755 ]
+        present >said.now
+        run -1 grep -Fvxf said.now before
         "${make[@]}" uninstall PREFIX=$prefix >said
         present | diff before -
+        [ ! -s said.made ]
     done
 }
 
-@test "uninstall without DESTDIR leaves the folders above PREFIX, and those of the system" {
-    mkdir opt
-    for prefix in "$PWD/opt/seen" "$PWD/opt/a/seen"; do
-        "${make[@]}" DESTDIR= install PREFIX="$prefix" >said
-        "${make[@]}" DESTDIR= uninstall PREFIX="$prefix" >said
+@test "uninstall removes only directories that install made, and as long as nothing else is in them" {
+    "${make[@]}" install >said
+    touch usr/share/man/man1/other.1
+    "${make[@]}" uninstall >said
+    [ "$(find usr | sort)" = $'usr\nusr/share\nusr/share/man\nusr/share/man/man1\nusr/share/man/man1/other.1' ]
+    rm usr/share/man/man1/other.1
+    "${make[@]}" MADE="$PWD/none" install >said
+    rm none
+    "${make[@]}" MADE="$PWD/none" uninstall >said
+    [ -d usr/bin ]
+    [ -z "$(find usr -type f)" ]
+}
+
+@test "blanks in PREFIX or DESTDIR are refused before anything is changed" {
+    mkdir -m 700 a
+    touch a/b seen
+    for goal in install uninstall; do
+        for place in 'PREFIX=/a b' 'DESTDIR=a b' "DESTDIR=$PWD/a " $'PREFIX=/a\tb' 'ZSHDIR=/a b'; do
+            run -2 "${make[@]}" "$place" $goal
+            [[ $output == *'DESTDIR and PREFIX must not have blanks'* ]]
+        done
     done
-    [ "$(find opt)" = $'opt\nopt/a' ]
-    for prefix in /usr /usr/local; do
-        "${make[@]}" -n DESTDIR= uninstall PREFIX=$prefix | grep -o 'rmdir.*' | tr ' ' '\n' >said
-        grep -qx "${prefix#/}/share/man/man1" said
-        run -1 grep -xE "${prefix#/}(/bin|/share|/share/man)?" said
-    done
+    [ "$(find . -mindepth 1 ! -path './said*' -printf '%p %m\n' | sort | head -n 1)" = './a 700' ]
+    [ "$(find . -mindepth 1 | sort | tr '\n' ' ')" = './a ./a/b ./seen ' ]
 }
 
 @test "fish finds what is installed in /usr/local, whatever the environment" {
@@ -124,7 +146,7 @@ would() { "${make[@]}" -n "$@" | sed ':a; /\\$/ { N; s/\\\n//; ba }'; }
 @test "libraries are those that PKG_CONFIG knows; what is left out for want of them is said" {
     would BUILD="$PWD/none" PKG_CONFIG=/bin/false "$PWD/none/seen" >said
     run -1 grep -E 'DSEEN_(HIREDIS|LIBMD|SODIUM)|-l(hiredis|md|sodium)' said
-    grep -q "without %s.* 'Redis, which needs hiredis' 'digests, which need libmd' 'secrets, which need libsodium'\$" said
+    grep -q "without %s.* 'Redis, which needs hiredis' 'rediss://, which needs OpenSSL' 'digests, which need libmd' 'secrets, which need libsodium'\$" said
     would BUILD="$PWD/none" CC=/opt/odd-linux-gcc "$PWD/none/seen" >said
     run -1 grep -E 'DSEEN_(HIREDIS|LIBMD|SODIUM)|-l(hiredis|md|sodium)' said
     grep -q "'odd-linux-pkg-config, which finds the libraries'\$" said
@@ -158,6 +180,21 @@ END
     tr ' ' '\n' <said.C | grep '\.o$' >said
     [ "$(wc -l <said)" -gt 100 ]
     LC_ALL=C sort -c said
+}
+
+@test "the tests of Redis are skipped if one of the programs that they need is missing" {
+    mkdir here
+    for program in redis-server redis-cli setpriv; do
+        : >here/$program
+        chmod +x here/$program
+    done
+    lacks() { PATH=$PWD/here "$BASH" -c '. "$SOURCE/tests/lib/redis.bash"; redis_lacks'; }
+    run -1 lacks
+    for program in redis-server redis-cli setpriv; do
+        mv here/$program gone
+        [ "$(lacks)" = "no $program" ]
+        mv gone here/$program
+    done
 }
 
 @test "an installed program is tested where it is" {
