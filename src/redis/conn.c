@@ -34,6 +34,9 @@ enum {
     /* Limit on the elements of all arrays of a batch: an array is allocated when its length
      * arrives, before its elements. Far more than a batch of keys has bits. */
     MAX_ELEMENTS = 4 << 20,
+    /* Of arrays in arrays: those of CLUSTER SLOTS are 4 deep. hiredis 1 has no limit of its own,
+     * and takes a hundred bytes for each level that a server opens with four. */
+    MAX_DEPTH = 6,
 };
 
 struct conn {
@@ -99,6 +102,14 @@ static void *make_text(const redisReadTask *task, char *text, size_t len)
     return put(task, (struct reply){.type = type, .n = len, .text = copy});
 }
 
+static bool is_too_deep(const redisReadTask *task)
+{
+    int depth = 1;
+    while ((task = task->parent) != NULL && depth <= MAX_DEPTH)
+        depth++;
+    return depth > MAX_DEPTH;
+}
+
 #if HIREDIS_MAJOR >= 1
 static void *make_array(const redisReadTask *task, size_t n)
 #else
@@ -107,7 +118,8 @@ static void *make_array(const redisReadTask *task, int n)
 {
     struct replies *rs = task->privdata;
     size_t len = (size_t)n;
-    if (len > MAX_ELEMENTS - rs->n_elements)
+    rs->too_deep |= is_too_deep(task);
+    if (rs->too_deep || len > MAX_ELEMENTS - rs->n_elements)
         return NULL;
     rs->n_elements += len;
     struct reply *elements = reply_alloc(rs, len * sizeof *elements);
@@ -346,7 +358,8 @@ enum conn_got conn_next(struct conn *c, struct reply **reply)
         return CONN_NOTHING;
     /* Replies that came before a loss are returned before it is reported. */
     if (redisReaderGetReply(c->reader, &parsed) != REDIS_OK) {
-        lose(c, c->reader->errstr);
+        const struct replies *into = c->reader->privdata;
+        lose(c, into->too_deep ? "a reply is nested too deep" : c->reader->errstr);
         return CONN_FAILED;
     }
     if (parsed == NULL)

@@ -93,6 +93,7 @@ struct reply {
 struct replies {
     struct reply_block *block; /* the newest; only this one has free room */
     size_t n_elements;         /* in all arrays */
+    bool too_deep;             /* a reply was refused since its arrays are nested too deep */
 };
 
 /* Allocates len bytes, aligned for any type. NULL: no memory. */

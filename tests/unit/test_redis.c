@@ -628,7 +628,8 @@ TEST(hostile_answers)
         {":99999999999999999999999\r\n", ""},
         {":12x\r\n", ""},
         {"HTTP/1.1 200 OK\r\n\r\n", ""},
-        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", ""},
+        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", NULL},
+        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "a reply is nested too deep"},
         {"$3\r\nab", ""}, /* and the end */
         {"", ""},
         {"-MOVED\r\n", NULL},
