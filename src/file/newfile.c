@@ -76,6 +76,13 @@ static bool check_old(const struct newfile *nf, struct err *err)
                 nf->foreign ? "a" : "not a");
 }
 
+/* Is it a file without a byte, as mktemp(1) makes it? */
+static bool is_empty(const struct newfile *nf)
+{
+    struct stat st;
+    return !nf->foreign && nf->old_fd >= 0 && fstat(nf->old_fd, &st) == 0 && st.st_size == 0;
+}
+
 /* (Re)opens the file that has the name: old_fd is -1 if there is none. Fails if it may not be
  * replaced. */
 static bool take_old(struct newfile *nf, struct err *err)
@@ -95,7 +102,8 @@ static bool take_old(struct newfile *nf, struct err *err)
         return true;
     if (nf->old_fd < 0 && nf->replace)
         return fail_errno(err, "cannot open '%s'", nf->path);
-    return (nf->old_fd < 0 || check_old(nf, err)) && (nf->replace || exists(nf->path, err));
+    return (nf->old_fd < 0 || check_old(nf, err)) &&
+           (nf->replace || is_empty(nf) || exists(nf->path, err));
 }
 
 /* Gives the new file the owner (as far as permitted) and the mode of the old one, if there is one.
@@ -444,7 +452,7 @@ bool newfile_commit(struct newfile *nf, struct err *err)
     if (!disk_sync(nf->fd, NULL, 0, nf->path, err))
         return false;
     for (;;) {
-        if (nf->replace && !lock_old(nf, err))
+        if ((nf->replace || nf->old_fd >= 0) && !lock_old(nf, err))
             return false;
         bool attached = nf->old_fd >= 0 && lock_alive(nf->old_fd);
         if (give_name(nf, err)) {

@@ -12,10 +12,10 @@
  * commit syncs the file, gives it its name, and syncs the directory. A symbolic link at `path` is
  * followed: its target is replaced.
  *
- * Without `replace`, an existing path is an error: at open, or at commit if it appeared meanwhile.
- * With `replace`, only an existing filter file or an empty file is replaced. Its turn lock is held
- * during the rename, so no writer can add a key to the old file. The new file takes over its mode
- * and, where permitted, its owner.
+ * Without `replace`, an existing path is an error: at open, or at commit if it appeared meanwhile;
+ * but an empty file gives its place to a filter. With `replace`, only an existing filter file or an
+ * empty file is replaced. Its turn lock is held during the rename, so no writer can add a key to
+ * the old file. The new file takes over its mode and, where permitted, its owner.
  *
  * A command that makes a filter from others may read the file that it replaces. Keys added to that
  * file between the read and the rename would be lost. So lock it before the inputs are opened:

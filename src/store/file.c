@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -25,6 +26,7 @@ struct file {
     struct filter filter;
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to refresh */
     struct writer writer;
+    bool has_capacity; /* of a missing file: it was asked for */
 };
 
 static struct file *file_of(struct store *s)
@@ -129,11 +131,13 @@ static bool make_smaller(const char *path, struct header *h, struct err *err)
 
 static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
 {
-    struct filter *f = &file_of(s)->filter;
+    struct file *file = file_of(s);
+    struct filter *f = &file->filter;
     struct header h = f->header;
     layout[0] = '\0';
-    if ((!assembly_empty(s->name, &h, err) && !make_smaller(s->name, &h, err)) ||
-        !filter_open(f, s->name, FILTER_WRITE, err))
+    bool made =
+        assembly_empty(s->name, &h, err) || (!file->has_capacity && make_smaller(s->name, &h, err));
+    if (!made || !filter_open(f, s->name, FILTER_WRITE, err))
         return false;
     s->file = f;
     return true;
@@ -218,10 +222,12 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
                            const struct open_options *ignored, bool *there, struct err *err)
 {
     (void)ignored;
+    struct stat st;
+    bool exists = stat(path, &st) == 0, is_empty = exists && S_ISREG(st.st_mode) && st.st_size == 0;
     *there = true;
-    if (access(path, F_OK) == 0)
+    if (exists && !is_empty)
         return open_file(path, STORE_WRITE, err);
-    if (errno != ENOENT) {
+    if (!exists && errno != ENOENT) {
         fail_errno(err, "cannot open '%s'", path);
         return NULL;
     }
@@ -231,6 +237,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
     struct file *file = file_new(path, err);
     if (file == NULL)
         return NULL;
+    file->has_capacity = plan->n > 0;
     if (plan->header(plan->ctx, &file->filter.header, err))
         return &file->store;
     close_file(&file->store);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/disk.h"
@@ -209,5 +210,6 @@ bool assembly_empty(const char *path, const struct header *h, struct err *err)
     struct assembly a = {.out = path, .threads = 1, .header = *h};
     bool ok = assembly_begin(&a, err) && assembly_write(&a, err) && assembly_commit(&a, err);
     assembly_close(&a);
-    return ok || access(path, F_OK) == 0;
+    struct stat st;
+    return ok || (stat(path, &st) == 0 && st.st_size > 0);
 }

@@ -163,6 +163,29 @@ first, then the files of keys" seen create $force foreign keys
     only keys f foreign fifo dir empty
 }
 
+@test "an existing file without a byte is taken, and keeps its mode" {
+    seq 10 >keys
+    for command in create 'add --create' 'dedup --create'; do
+        (umask 077 && : >empty)
+        # shellcheck disable=SC2086 # several words
+        seen $command empty keys >out
+        [ "$(stat -c %a empty)" = 600 ]
+        [ "$(seen query -c empty keys)" = 10 ]
+        rm empty
+    done
+    : >empty
+    ln -s empty link
+    quiet seen create link keys
+    [ -L link ]
+    [ "$(seen query -c empty keys)" = 10 ]
+    : >secret
+    run -2 --separate-stderr seen create --secret secret --new-secret none keys
+    [[ $stderr == *"it has 0 bytes, not 32" ]] || [[ $stderr == *libsodium* ]]
+    : >bits
+    run -2 --separate-stderr seen export --layout guava link -o bits
+    [ ! -s bits ]
+}
+
 @test "a replaced file keeps its mode, and who reads it keeps the old one" {
     seq 10 >keys
     seq 20 | quiet seen create f

@@ -119,6 +119,31 @@ END
     [ "${#stderr_lines[@]}" = 3 ]
 }
 
+@test "--create on a disk that is too small for the capacity that is asked for ends, and makes nothing" {
+    mkdir disk
+    need_mount
+    cat >script <<'END'
+mount -t tmpfs -o size=4m none disk || exit 9
+for command in 'dedup --create' 'add --create'; do
+    for target in f empty; do
+        : >disk/empty
+        seq 10 | seen $command -n 10M disk/$target
+        [ $? = 2 ] || exit 8
+        [ "$(ls -A disk) $(stat -c %s disk/empty)" = 'empty 0' ] || exit 7
+    done
+done
+rm disk/empty
+# Without a capacity, the file needs no more than its keys.
+{ seq 300000; yes 7 | head -n 4000000; } >keys
+seen dedup --create disk/f keys | wc -l
+END
+    run -0 --separate-stderr unshare -rm bash script
+    [ "$output" -ge 299000 ]
+    for i in 0 1 2 3; do
+        [[ ${stderr_lines[i]} == "seen: cannot create 'disk/"[fe]*"': "*" bytes are needed, "*" are free" ]]
+    done
+}
+
 @test "a query on an overlay gives no answer from the file that was copied up" {
     mkdir disk
     need_mount

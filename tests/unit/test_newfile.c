@@ -128,6 +128,24 @@ TEST(what_is_not_open_can_be_closed)
     CHECK(fcntl(0, F_GETFD) == at_zero);
 }
 
+/* A filter that took the place of an empty file meanwhile stays. */
+TEST(an_empty_file_is_replaced_while_it_is_empty)
+{
+    struct newfile nf;
+    struct err err;
+    put_file("a", "", 0600);
+    CHECK(make("a", false, "new", &err));
+    CHECK(holds("a", "new"));
+    put_file("a", "", 0600);
+    CHECK(newfile_open(&nf, "a", false, &err));
+    put_file("b", magic, 0600);
+    CHECK(rename("b", "a") == 0);
+    CHECK(!newfile_commit(&nf, &err));
+    CHECK_STR(err.text, "'a' exists (--force replaces it)");
+    newfile_close(&nf);
+    CHECK(holds("a", magic));
+}
+
 TEST(existing_files_are_replaced_only_on_request)
 {
     struct err err;
@@ -403,6 +421,7 @@ int main(void)
     RUN_CLEAN(a_file_that_takes_the_place_of_a_secret_one_is_never_open_to_others);
     RUN_CLEAN(without_a_commit_nothing_is_left);
     RUN_CLEAN(what_is_not_open_can_be_closed);
+    RUN_CLEAN(an_empty_file_is_replaced_while_it_is_empty);
     RUN_CLEAN(existing_files_are_replaced_only_on_request);
     RUN_CLEAN(what_is_not_a_filter_is_never_replaced);
     RUN_CLEAN(symbolic_links_are_followed);
