@@ -450,7 +450,7 @@ static const struct {
     {"n_design", "seen_filter_capacity_keys", "gauge", "Keys that the filter was made for."},
     {"load", "seen_filter_load_ratio", "gauge", "Keys divided by the capacity."},
     {"keys_left", "seen_filter_left_keys", "gauge",
-     "New keys until the design rate of false positives is passed."},
+     "New keys until the filter is full, or the design rate of false positives is passed."},
     {"fpr_current", "seen_filter_false_positive_ratio", "gauge",
      "Probability that an absent key is taken for present."},
     {"fpr_design", "seen_filter_design_false_positive_ratio", "gauge",

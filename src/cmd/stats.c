@@ -323,14 +323,16 @@ static double keys_until(const struct layer *layer, double limit, double fpr)
     return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
 }
 
-/* Keys that the filter takes until its FPR reaches the design FPR; NAN: unknown. In a filter that
- * is nearly full, the error of a rough estimate would be larger than they are. */
+/* Keys that the filter takes until it is full, or its FPR reaches the design FPR; NAN: unknown. In
+ * a filter that is nearly full, the error of a rough estimate would be larger than they are. */
 static double keys_left(const struct figures *f)
 {
     const struct header *h = f->header;
     unsigned at = format_forgets(h) ? chain_newest(h) : 0;
     double fpr = f->layer[at].fpr, all = f->all.fpr;
-    bool one = format_forgets(h) || (!format_grows(h) && h->n_layers == 1);
+    bool one = format_forgets(h) || h->n_layers == 1;
+    if (format_grows(h))
+        return chain_is_exact(h) ? NAN : chain_left(h, &h->counters);
     if (is_read_only(h) || !one || h->n_design == 0 || is_rough_estimate(f))
         return NAN;
     double design = layers_shown_fpr(h);
@@ -375,14 +377,15 @@ static void add_counters(struct report *r, const struct figures *f)
                 known(all && isfinite(f->n_bits), EXACT), f->consistent);
 }
 
-static const char *when_full(const struct header *h)
+static const char *when_full(const struct figures *f)
 {
     static const char *const policies[] = {"FPR rises", "grows", "rotates"};
+    const struct header *h = f->header;
     if (is_read_only(h))
         return "immutable";
     if (chain_is_exact(h))
         return format_grows(h) ? "grows only in Redis" : "refuses keys";
-    return policies[h->policy];
+    return format_grows(h) && keys_left(f) == 0 ? "full" : policies[h->policy];
 }
 
 static void add_key_rows(struct report *r, const struct figures *f)
@@ -391,7 +394,7 @@ static void add_key_rows(struct report *r, const struct figures *f)
     const unsigned generations = chain_generations(h);
     add_n(r, f);
     add_fingerprints(r, &h->layers[0]);
-    report_string(r, "when full", "policy", RECORDED, when_full(h));
+    report_string(r, "when full", "policy", RECORDED, when_full(f));
     report_uint(r, "generations", "generations", FORM_COUNT, known(generations != 0, RECORDED),
                 generations);
     report_uint(r, "design capacity", "n_design", FORM_COUNT, known(h->n_design != 0, by_design(h)),
@@ -532,14 +535,14 @@ static void pick_load(struct report *r, const struct report *all, const struct f
         return;
     report_pick(r, all, "load");
     if (format_grows(h))
-        report_remark(r, "%s, %s when full", h->n_layers > 1 ? " of the newest layer" : "",
-                      when_full(h));
+        report_remark(r, keys_left(f) == 0 ? "%s, takes no more keys" : "%s, %s when full",
+                      h->n_layers > 1 ? " of the newest layer" : "", when_full(f));
     else if (format_forgets(h))
         report_remark(r, " of the newest generation");
     else if (is_read_only(h))
         report_remark(r, ", takes no more keys");
     else
-        report_remark(r, ", %s when full", when_full(h));
+        report_remark(r, ", %s when full", when_full(f));
 }
 
 /* The everyday rows, and those of what is not as usual: at most 12. */
@@ -555,6 +558,8 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
     if (h->n_design != 0)
         report_pick(r, all, "n_design");
     pick_load(r, all, f);
+    if (format_grows(h))
+        report_pick(r, all, "keys_left");
     report_pick(r, all, "fpr_current");
     report_pick(r, all, "fpr_design");
     report_pick(r, all, "bytes");
@@ -594,6 +599,7 @@ static void print_figures(struct stats *s, const struct figures *f)
 static void warn_of_figures(const struct figures *f)
 {
     const char *name = f->store->name;
+    char text[WRITER_WARNING];
     warn_unclean(f->store);
     if (f->damaged != 0)
         say_error("'%s' is damaged: %" PRIu64
@@ -602,6 +608,10 @@ static void warn_of_figures(const struct figures *f)
                   name, f->damaged, f->damaged == 1 ? " does" : "s do");
     else if (!f->consistent)
         warn_disagreement(name, f->n_bits, f->n_counted);
+    else if (format_grows(f->header) && f->all.fpr > writer_warn_fpr(f->header)) {
+        writer_warn(f->header, name, f->all.fpr, text);
+        say_warning("%s", text);
+    }
 }
 
 static bool stats_of(struct stats *s, const char *path)

@@ -59,7 +59,11 @@ void warn_useless(const struct store *s)
     if ((h->compat & COMPAT_ASSUMED) != 0 || fpr < WRITER_USELESS * h->fpr_design)
         return;
     num_show_fpr(now, fpr);
-    if (fpr >= WRITER_USELESS * reached)
+    if (format_grows(h)) {
+        char text[WRITER_WARNING];
+        writer_warn(h, s->name, fpr, text);
+        say_warning("%s", text);
+    } else if (fpr >= WRITER_USELESS * reached)
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
             "design rate %s; make one with a larger --capacity%s",

@@ -6,8 +6,10 @@
 #include "base/exact.h"
 #include "base/num.h"
 
-/* A layer gets BUDGET of the FPR that is left, so the rest shrinks by 0.85. */
-static const double BUDGET = 0.15;
+/* A layer gets this part of the FPR for which the others were not made. A key in the i-th of them
+ * costs log2(1 / PART) + i log2(1 / (1 - PART)) probes more than it would at the whole of it: least
+ * at 0.14 for eight layers and at 0.09 for twelve. */
+static const double PART = 0.125;
 
 /* A first layer for the keys to come takes 1 or 2 % more space than one with the whole FPR. */
 const double chain_sized = 0.9;
@@ -15,14 +17,14 @@ const double chain_sized = 0.9;
 /* The same if further layers are expected: 0.3 took as few bits as 0.5, and leaves more to them. */
 static const double EXPECTING_MORE = 0.3;
 
-/* With a new layer, a file has at most MOST_LEN times the length of one that was made for its keys,
- * unless it must grow faster to get to MOST_KEYS with as many layers as a file can have. Lengths
- * are rounded up to pages, and layers so that they fold: the file has up to 2.5 times the length.
- */
-static const double MOST_LEN = 2.4, MOST_KEYS = 1e10;
+/* A layer has room for this part of the keys of all others, and at least for LEAST keys: two or
+ * three pages. A file is longest right after it grew. Of layers for half of the keys (0.5), one in
+ * six more is asked; for as many (1), files are 15 % longer. */
+static const double MORE = 0.6;
+static const uint64_t LEAST = 1 << 12;
 
-/* The least capacity of a layer, if MOST_LEN permits it: 40 KB at an FPR of 0.001. */
-static const uint64_t LEAST = 1 << 14;
+/* The same for a first layer: 40 KB at an FPR of 0.001. */
+static const uint64_t LEAST_FIRST = 1 << 14;
 
 /* Below this, a layer takes more than 80 bits a key, and collisions of 64-bit hashes matter. */
 static const double LEAST_FPR = 1e-13;
@@ -40,19 +42,6 @@ unsigned chain_newest(const struct header *h)
     return newest;
 }
 
-static bool make_layer(struct layer *layer, const struct kind *kind, uint32_t generation,
-                       uint64_t n, double p, bool folds, struct err *err)
-{
-    char keys[NUM_TEXT], rate[NUM_TEXT];
-    *layer = (struct layer){.n_design = n, .fpr_design = p, .generation = generation};
-    if (p < LEAST_FPR || !kind->sizing->size(n, p, layer))
-        return fail(err, "no layer can be made for %s keys at an FPR of %s",
-                    num_show_count(keys, (double)n), num_show_fpr(rate, p));
-    if (folds && kind_folds(kind))
-        kind->uniting->round_to_fold(layer, FOLDS);
-    return true;
-}
-
 /* Lines with more keys than others make up much of a small FPR, so it varies like a lognormal. Of
  * 10,000 simulated filters hardly one was above e^(p^(-1/7) / 6.5 / sqrt(pages)) times the mean,
  * for which layers are sized. n more keys raise the FPR at least 0.7 ln(1/p) times as fast; 0.7
@@ -61,11 +50,37 @@ uint64_t chain_room(const struct kind *kind, uint64_t n, double p)
 {
     struct layer layer = {.kind = kind};
     double log_p = -exact_log(p);
-    if (!kind->sizing->size(n, chain_sized * p, &layer))
+    if (!kind->sizing->size(n, p, &layer))
         return n;
     double varies = 1 / (6.5 * exact_exp_negative(-log_p / 7) * sqrt((double)layer_pages(&layer)));
-    double most = varies + exact_log(chain_sized);
-    return most <= 0 ? n : n + (uint64_t)ceil((double)n * most / fmax(0.7, 0.7 * log_p));
+    return n + (uint64_t)ceil((double)n * varies / fmax(0.7, 0.7 * log_p));
+}
+
+static bool make_layer(struct layer *layer, const struct kind *kind, uint32_t generation,
+                       uint64_t n, double p, struct err *err)
+{
+    char keys[NUM_TEXT], rate[NUM_TEXT];
+    *layer = (struct layer){.n_design = n, .fpr_design = p, .generation = generation};
+    return (p >= LEAST_FPR && kind->sizing->size(n, p, layer)) ||
+           fail(err, "no layer can be made for %s keys at an FPR of %s",
+                num_show_count(keys, (double)n), num_show_fpr(rate, p));
+}
+
+/* A layer of a growing filter keeps p whatever its keys are. Whole pages may be far better than p:
+ * what they leave goes to later layers. */
+static bool make_growing(struct layer *layer, const struct kind *kind, uint32_t generation,
+                         uint64_t n, double p, bool folds, struct err *err)
+{
+    uint64_t room = p >= LEAST_FPR ? chain_room(kind, n, p) : n;
+    if (!make_layer(layer, kind, generation, room, p, err))
+        return false;
+    if (folds && kind_folds(kind))
+        kind->uniting->round_to_fold(layer, FOLDS);
+    double fpr = kind->fpr_at(layer, (double)room);
+    if (fpr > 0 && fpr < p)
+        layer->fpr_design = fpr;
+    layer->n_design = n;
+    return true;
 }
 
 bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, double p, bool more,
@@ -75,11 +90,10 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
     h->n_design = 0;
     h->fpr_design = p;
     h->n_layers = 1;
-    double part = n == 0 ? BUDGET : more ? EXPECTING_MORE : chain_sized;
-    uint64_t room = n == 0 ? CHAIN_FIRST : more ? n : chain_room(kind, n, p);
-    if (!make_layer(&h->layers[0], kind, 1, room, part * p, n == 0 || more, err))
+    more |= n == 0;
+    if (!make_growing(&h->layers[0], kind, 1, n != 0 ? n : CHAIN_FIRST,
+                      (more ? EXPECTING_MORE : chain_sized) * p, more, err))
         return false;
-    h->layers[0].n_design = n != 0 ? n : room;
     h->layers[0].since = h->created;
     return true;
 }
@@ -93,7 +107,7 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
     h->fpr_design = p;
     h->n_layers = generations + 1;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (!make_layer(&h->layers[i], kind, i + 1, each, p / h->n_layers, false, err))
+        if (!make_layer(&h->layers[i], kind, i + 1, each, p / h->n_layers, err))
             return false;
     h->layers[chain_newest(h)].since = h->created;
     return true;
@@ -104,31 +118,14 @@ unsigned chain_generations(const struct header *h)
     return format_forgets(h) ? h->n_layers - 1 : 0;
 }
 
-/* The promised FPR less the FPR of the closed layers. The FPR of a small layer varies with its
- * keys: one of 10,000 for 1e-9 had 1.6 times its share. So a layer takes at most chain_sized of
- * what was left. */
+/* What the promised FPR leaves to further layers. It follows from what the others were made for,
+ * not from their bits, which other people's keys may set. */
 static double rate_left(const struct header *h)
 {
     double left = h->fpr_design;
     for (unsigned i = 0; i < h->n_layers; i++)
-        left -= fmin(h->layers[i].fpr_closed, chain_sized * left);
+        left -= h->layers[i].fpr_design;
     return left;
-}
-
-/* No keys but those that were chosen to collide take a filter this far above the promised FPR. */
-static const double MOST_OVER = 10;
-
-static bool keeps_its_rate(const struct header *h, struct err *err)
-{
-    char promised[NUM_TEXT], real[NUM_TEXT];
-    double used = 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        used += h->layers[i].fpr_closed;
-    return used < MOST_OVER * h->fpr_design ||
-           fail(err,
-                "its bits give an FPR of %s, but it was made for %s: keys were chosen to collide, "
-                "which --secret prevents",
-                num_show_fpr(real, used), num_show_fpr(promised, h->fpr_design));
 }
 
 /* The capacity of a layer. A forged header may claim more than its bits can hold, which would make
@@ -139,62 +136,24 @@ static uint64_t capacity_of(const struct layer *l)
     return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
 }
 
-/* A layer is closed with nearly as many keys as it has room for. How many it lacks depends on how
- * the input was cut into pieces, on which sizes must not depend. */
-static const double NEARLY = 0.97;
-
-/* The keys of all layers, all of them closed. */
-static uint64_t keys_of(const struct header *h)
+/* The keys for which all layers were made. */
+static double capacity_of_all(const struct header *h)
 {
-    uint64_t n = 0;
-    for (unsigned i = 0; i < h->n_layers; i++) {
-        uint64_t most = capacity_of(&h->layers[i]), keys = chain_keys_in(h, &h->counters, i);
-        n += (double)keys >= NEARLY * (double)most ? most : keys;
-    }
-    return n > 0 ? n : 1;
+    double n = 0;
+    for (unsigned i = 0; i < h->n_layers; i++)
+        n += (double)capacity_of(&h->layers[i]);
+    return n;
 }
 
-/* The length of a file with one layer for n keys; 0: there is none. */
-static uint64_t len_of(const struct kind *kind, uint64_t n, double p)
+static uint64_t next_capacity(double n)
 {
-    struct layer layer = {.kind = kind};
-    return kind->sizing->size(n, p, &layer) ? format_file_len(&layer) : 0;
-}
-
-/* The least part of n keys for which the next layer must have room. */
-static double least_room(const struct header *h, double n)
-{
-    static const double STEP = 1.0 / 16;
-    for (double room = 4 * STEP; room < 1; room += STEP) {
-        double most = n;
-        for (unsigned i = h->n_layers; i < 29; i++)
-            most *= 1 + room;
-        if (most >= MOST_KEYS)
-            return room;
-    }
-    return 1;
-}
-
-/* The capacity of the next layer, at an FPR of p. */
-static uint64_t next_capacity(const struct header *h, const struct kind *kind, double p)
-{
-    if (p < LEAST_FPR)
-        return 1;
-    uint64_t n = keys_of(h), wanted = n > LEAST ? n : LEAST;
-    double room = MOST_LEN * (double)len_of(kind, n, h->fpr_design) - (double)h->file_len;
-    struct layer ignored = {.kind = kind};
-    uint64_t pages = room > 0 ? (uint64_t)(room / (FORMAT_PAGE + FORMAT_SUM)) : 0;
-    uint64_t fits = pages > 2 ? kind->sizing->capacity((pages - 2) * FORMAT_PAGE, p, &ignored) : 0;
-    uint64_t least = (uint64_t)ceil(least_room(h, (double)n) * (double)n);
-    uint64_t step = n / 64 + 1; /* so that it does not depend on the last digits of p */
-    fits -= fits % step;
-    return wanted <= fits ? wanted : fits > least ? fits : least;
+    return MORE * n > (double)LEAST ? (uint64_t)(MORE * n) : LEAST;
 }
 
 uint64_t chain_first(uint64_t n)
 {
     n += n / 20; /* the sampled records may be longer than the rest */
-    return n == 0 ? 0 : n > LEAST ? n : LEAST;
+    return n == 0 ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
 }
 
 static unsigned oldest_layer(const struct header *h)
@@ -263,6 +222,20 @@ static double made_in(const struct header *h, unsigned i, uint64_t n)
     return (double)(made < n ? made : n);
 }
 
+uint64_t chain_takes(const struct header *h, unsigned i)
+{
+    enum { STEPS = 32 };
+    const struct layer *layer = &h->layers[i];
+    double n = made_in(h, i, layer->n_design), lost = 0;
+    double step = ((double)layer->n_design - n) / STEPS;
+    for (int s = 0; s < STEPS; s++)
+        lost += step * layer->kind->fpr_at(layer, n + (s + 0.5) * step);
+    /* By chance fewer may be lost: n_design keys must fit. */
+    lost = fmax(0, lost - 4 * sqrt(lost) - 1);
+    double takes = (double)layer->n_design - lost;
+    return takes > 1 ? (uint64_t)takes : 1; /* a forged layer may be made for no key */
+}
+
 double chain_distinct(const struct header *h, const struct counters *counters, unsigned i)
 {
     uint64_t n = chain_keys_in(h, counters, i);
@@ -313,8 +286,6 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
 {
     unsigned newest = chain_newest(h);
     double absent = 1;
-    if (format_grows(h))
-        return 0;
     for (unsigned i = 0; i < h->n_layers; i++)
         if (i != newest && !format_is_void(h, i))
             absent *= 1 - h->layers[i].fpr_closed;
@@ -339,28 +310,34 @@ static bool has_place(const struct header *h, struct err *err)
            fail(err, "it already has the maximum of %u layers", h->n_layers);
 }
 
-/* Makes the layer after the newest. */
-static bool make_next(const struct header *h, struct layer *out, struct err *err)
-{
-    const struct layer *last = &h->layers[chain_newest(h)];
-    double p = BUDGET * rate_left(h);
-    return make_layer(out, last->kind, last->generation + 1, next_capacity(h, last->kind, p), p,
-                      true, err);
-}
-
 bool chain_grow(struct header *h, const char *name, struct err *err)
 {
     struct err why;
-    struct layer made;
-    unsigned next = h->n_layers;
-    if (!has_place(h, &why) || !keeps_its_rate(h, &why) || !make_next(h, &made, &why))
+    const struct layer *last = &h->layers[chain_newest(h)];
+    struct layer *next = &h->layers[h->n_layers];
+    if (!has_place(h, &why) ||
+        !make_growing(next, last->kind, last->generation + 1, next_capacity(capacity_of_all(h)),
+                      PART * rate_left(h), true, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
-    made.n_before = h->counters.keys_added;
-    h->layers[next] = made;
-    h->layers[next].since = format_now();
+    next->n_before = h->counters.keys_added;
+    next->since = format_now();
     h->n_layers++;
     format_place_last(h);
     return true;
+}
+
+double chain_left(const struct header *h, const struct counters *counters)
+{
+    unsigned newest = chain_newest(h);
+    double takes = (double)chain_takes(h, newest), has = (double)chain_keys_in(h, counters, newest);
+    double left = fmax(0, takes - has), n = capacity_of_all(h), p = PART * rate_left(h);
+    for (unsigned i = h->n_layers; i < FORMAT_MAX_LAYERS && p >= LEAST_FPR; i++) {
+        double more = (double)next_capacity(n);
+        left += more;
+        n += more;
+        p *= 1 - PART;
+    }
+    return left;
 }
 
 void chain_void(struct header *h)

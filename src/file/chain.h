@@ -3,11 +3,12 @@
  * headers only; advance.h changes the file. New keys always go into the newest layer.
  *
  * A growing filter (POLICY_GROW) gets another layer when the newest is full. The new layer has room
- * for as many keys as the filter has, or for fewer if the file would become too large for its keys.
- * Each layer gets a fixed part of the FPR that is left: the promised FPR less that of the earlier
- * layers, measured from their bits. So the FPR of all layers together never passes the promised
- * one. A key is inserted only if no layer has it. A chain of another program's links is one too,
- * but only that program adds a link: the newest takes exactly n_design keys (kind->check_add).
+ * for 0.6 times the keys for which the others were made, and an eighth of the FPR for which they
+ * were not made. So the sum of the layers' rates, above that of all layers together, never passes
+ * the promised FPR, however many there are. Rates and sizes follow from counts alone, never from
+ * bits: keys that are chosen to collide raise the FPR, and change nothing else. A key is inserted
+ * only if no layer has it. A chain of another program's links is one too, but only that program
+ * adds a link: the newest takes exactly n_design keys (kind->check_add).
  *
  * A ring (POLICY_RING) has a fixed number of layers of equal size, its generations. A rotation
  * empties the oldest and makes it the newest. A key is inserted unless the newest layer has it, so
@@ -32,8 +33,8 @@ enum {
 /* The part of the promised FPR that a first layer takes which has room for the keys to come. */
 extern const double chain_sized;
 
-/* The number of keys for which a first layer for n keys is sized, so that it never takes more than
- * p: of few pages, the FPR varies with the keys. */
+/* The number of keys for which a layer for n keys is sized, so that it never takes more than p: of
+ * few pages, the FPR varies with the keys. */
 uint64_t chain_room(const struct kind *kind, uint64_t n, double p);
 
 /* The layer that takes keys. */
@@ -56,6 +57,14 @@ unsigned chain_generations(const struct header *h);
 /* Does the newest layer take exactly n_design keys (kind.h)? Not in a merged filter, where the
  * number of keys in a layer is unknown. */
 bool chain_is_exact(const struct header *h);
+
+/* The number of keys that change a bit of layer i until it has n_design distinct ones; the others
+ * it falsely reports, or a few more. At least 1. */
+uint64_t chain_takes(const struct header *h, unsigned i);
+
+/* About the number of keys that the newest layer and all that can follow it still take: 0 if no
+ * layer can be added and the newest is full. */
+double chain_left(const struct header *h, const struct counters *counters);
 
 /* The number of keys that changed a bit of layer i. */
 uint64_t chain_keys_in(const struct header *h, const struct counters *counters, unsigned i);

@@ -70,11 +70,11 @@ static bool check_fpr(const struct plan *plan, struct err *err)
 static bool solve_layer(struct plan *plan, struct err *err)
 {
     char n[NUM_TEXT], p[NUM_TEXT], limit[NUM_TEXT];
-    double share = plan->grows ? chain_sized : 1;
     if (!check_fpr(plan, err))
         return false;
-    uint64_t room = plan->grows ? chain_room(plan->kind, plan->n, plan->p) : plan->n;
-    return plan->kind->sizing->size(room, share * plan->p, &plan->layer) ||
+    double rate = plan->grows ? chain_sized * plan->p : plan->p;
+    uint64_t room = plan->grows ? chain_room(plan->kind, plan->n, rate) : plan->n;
+    return plan->kind->sizing->size(room, rate, &plan->layer) ||
            fail(err, "%s keys at an FPR of %s need a file larger than %s",
                 num_show_count(n, (double)plan->n), num_show_fpr(p, plan->p),
                 num_show_bytes(limit, plan->kind->sizing->len_max));

@@ -32,14 +32,19 @@ static double share(const struct assembly *a, unsigned i, double p)
 }
 
 /* Makes `out` the smallest layer into which layer i folds and whose bits keep its part of the rate
- * p; layer i itself if there is none. The bits differ from the design's formula by a few per cent
- * at most, so sizes are tried from the one that may do. */
+ * p; layer i itself if there is none. The last of several layers of a growing filter keeps its
+ * room: else each growth after a shrink would use up one of the layers that a file can have. The
+ * bits differ from the design's formula by a few per cent at most, so sizes are tried from the one
+ * that may do. */
 static void fold_layer(const struct assembly *a, unsigned i, double p, struct layer *out)
 {
     const struct layer *layer = from_layer(a, i);
     const uint8_t *data = a->in[0].data[i];
+    const struct header *from = &a->in[0].header;
     struct census now, folded;
     layers_census(filter_layers(&a->in[0]), i, a->threads, &now);
+    if (format_grows(from) && from->n_layers > 1 && i == chain_newest(from))
+        now.n = fmax(now.n, (double)layer->n_design);
     out->data_len = 0;
     do {
         layer->kind->uniting->fold(layer, now.n, 1.05 * share(a, i, p), out->data_len, out);

@@ -75,18 +75,20 @@ static bool fail_full(const struct unite *u, const struct layer *layer, struct e
     if (u->intersects)
         return fail_intersection(err);
     if (joins)
-        return fail(err,
-                    "too many filters: a compact one stays a layer of its own, and a file has at "
-                    "most %d; make one filter of all keys with 'seen create --compact', or Bloom "
-                    "filters with the same --capacity, for all keys, to merge them bit by bit",
-                    FORMAT_MAX_LAYERS);
-    return fail(err,
-                full ? "the filters have too many keys for one layer, and a file has at most %d "
-                       "layers; merge some of them first, or make them with --like one whose "
-                       "--capacity is for the keys of all"
-                     : "the filters are of more than %d different sizes, too many for one file; "
-                       "make them with --like one of them",
-                FORMAT_MAX_LAYERS);
+        return fail(
+            err,
+            "too many filters: a compact one stays a layer of its own, and a merged file has "
+            "at most %d; make one filter of all keys with 'seen create --compact', or Bloom "
+            "filters with the same --capacity, for all keys, to merge them bit by bit",
+            UNITE_LAYERS);
+    return fail(
+        err,
+        full ? "the filters have too many keys for one layer, and a merged file has at "
+               "most %d layers; merge some of them first, or make them with --like one whose "
+               "--capacity is for the keys of all"
+             : "the filters are of more than %d different sizes, too many for one file; "
+               "make them with --like one of them",
+        UNITE_LAYERS);
 }
 
 /* Unites an input's layer with one of the result that it fits, or makes it a layer of its own. */
@@ -99,7 +101,7 @@ static bool place_layer(struct unite *u, const struct filter *f, unsigned which,
     unsigned to = 0;
     while (to < h->n_layers && !fits(u, to, layer, meets, &united))
         to++;
-    if (to == FORMAT_MAX_LAYERS)
+    if (to == UNITE_LAYERS)
         return fail_full(u, layer, err);
     if (to == h->n_layers) {
         h->n_layers++;
@@ -174,17 +176,16 @@ static bool grows(const struct assembly *m)
 static void make_growing(struct assembly *m, double limit)
 {
     struct header *h = &m->header;
-    unsigned newest = h->n_layers - 1;
     double used = 0, promised = 0;
     for (unsigned i = 0; i < m->n_in; i++)
         promised = fmax(promised, m->in[i].header.fpr_design);
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i];
-        double fpr = m->each[i].fpr;
         layer->generation = i + 1;
-        used += i == newest ? fmax(layer->fpr_design, fpr) : fpr;
+        layer->fpr_design = format_rate(fmax(layer->fpr_design, m->each[i].fpr));
+        used += layer->fpr_design;
     }
-    h->layers[newest].since = h->created;
+    h->layers[h->n_layers - 1].since = h->created;
     h->policy = POLICY_GROW;
     h->n_design = 0;
     double wanted = used / chain_sized, most = limit / UNITE_FPR_SLACK;

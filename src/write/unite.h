@@ -9,6 +9,10 @@
 #include "base/err.h"
 #include "write/assembly.h"
 
+/* The layers of a union, at most. The eleven others that a file can have are for further keys: 170
+ * times as many (1.6^11). */
+enum { UNITE_LAYERS = 31 };
+
 /* The result may exceed the sum of the inputs' design rates by this factor: the random spread of
  * bits, not more keys. */
 #define UNITE_FPR_SLACK 1.01

@@ -133,13 +133,14 @@ static void begin_layer(struct writer *w, size_t n)
     memcpy(w->id, h->id, sizeof w->id);
     w->layer = chain_newest(h);
     w->generation = newest(w)->generation;
-    w->out->too_full = false;
+    w->out->too_full &= !format_forgets(h); /* only a rotation lowers the FPR */
     for (unsigned i = 0; i < h->n_layers; i++)
         absent *= i == w->layer || format_is_void(h, i) ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
     count_from(w, chain_distinct(h, &w->session.counters, w->layer));
     w->began_n = w->n;
     w->began = w->counted;
+    w->takes = chain_takes(h, w->layer);
     w->new = 0;
     bool exact = chain_is_exact(h);
     w->warn_n = exact ? INFINITY : keys_at(w, writer_warn_fpr(h));
@@ -241,6 +242,11 @@ void writer_warn(const struct header *h, const char *name, double fpr, char text
         snprintf(text, WRITER_WARNING,
                  "'%.300s' is more than half full: its current false-positive rate is %s", name,
                  now);
+    else if (format_grows(h))
+        snprintf(text, WRITER_WARNING,
+                 "'%.300s' has a false-positive rate of %s, above its design rate of %s: keys may "
+                 "have been chosen to collide, which --secret prevents",
+                 name, now, num_show_fpr(design, h->fpr_design));
     else
         snprintf(text, WRITER_WARNING,
                  "'%.300s' is fuller than it was made for: its current false-positive rate is %s, "
@@ -441,9 +447,8 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 /* ---- Room in the newest layer. */
 
 /* The keys that a layer takes at once may be more than it has room for, by this part of its
- * capacity: the last ones would go in one by one. Its FPR is some per cent higher for that; later
- * layers get what is left. */
-static const double OVER = 1.0 / 256;
+ * capacity: the last ones would go in one by one. That raises its FPR by 2 % at most. */
+static const double OVER = 1.0 / 1024;
 
 /* Sets *known if all keys of the next records, LAYER_BATCH at most, would change nothing. */
 static bool look_ahead(const struct writer *w, const struct call *c, bool *known, struct err *err)
@@ -467,12 +472,12 @@ static bool make_room(struct writer *w, const struct call *c, size_t *room, stru
     *room = LAYER_BATCH;
     if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
-    /* A forged layer may be made for no key. */
-    double n_design = fmax(1, (double)newest(w)->n_design), left = n_design - keys_in_layer(w);
-    if (left < 1)
+    uint64_t has = chain_keys_in(h, &w->session.counters, w->layer);
+    if (has >= w->takes)
         return look_ahead(w, c, &known, err) &&
                (known || (next_layer(w, c->n, err) && make_room(w, c, room, err)));
-    *room = (size_t)fmin(batch, fmax(left, OVER * n_design));
+    double over = OVER * (double)newest(w)->n_design;
+    *room = (size_t)fmin(batch, fmax((double)(w->takes - has), over));
     return true;
 }
 

@@ -58,6 +58,7 @@ struct writer {
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
     double began_n;       /* keys in the layer when the writer began to add to it ... */
     uint64_t began, new;  /* ... and keys_added; its keys that were new since then */
+    uint64_t takes;       /* keys that change a bit of the layer until it is full */
     uint64_t most; /* keys_added at which an exact layer (chain.h) is full; else UINT64_MAX */
 };
 

@@ -15,7 +15,7 @@ layers() { seen stats --all "$1" | grep -c '^layer '; }
     seen create -n 20k -p 1e-3 --empty g.seen
     [ "$(layers g.seen)" = 1 ]
     seq 1 290000 | seen add g.seen
-    [ "$(layers g.seen)" = 6 ]
+    [ "$(layers g.seen)" = 7 ]
     run -0 seen query -v -c g.seen <(seq 1 290000) || [ "$status" = 1 ]
     [ "$output" = 0 ]
     # The promise, by the bits and by asking for 10^6 other keys: 1000 at 1e-3, of deviation 32.
@@ -33,7 +33,7 @@ layers() { seen stats --all "$1" | grep -c '^layer '; }
     seen create -n 1k -p 1e-4 g.seen <(seq 5000)
     [ "$(layers g.seen)" = 1 ]
     seen add g.seen <(seq 30000)
-    [ "$(layers g.seen)" = 3 ]
+    [ "$(layers g.seen)" = 5 ]
     [ "$(seen query -c g.seen <(seq 30000))" = 30000 ]
     refuses "seen: 'g.seen' is not a single Bloom filter, so --like cannot copy it" \
         seen create --like g.seen h.seen --empty
@@ -462,7 +462,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     equal "$(size same.seen)" "$(size more.seen)"
 }
 
-@test "shrink: the last layer of a filter that grew, which goes on growing" {
+@test "shrink: a filter that grew keeps the room of its last layer, at a higher rate too" {
     seen create --grow -n 1048576 -p 1e-4 --empty f.seen
     seq 1410000 | seen add f.seen
     before=$(size f.seen)
@@ -470,9 +470,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [[ $(pages f.seen) =~ ^.([0-9]+),([0-9]+).$ ]]
     first=${BASH_REMATCH[1]} last=${BASH_REMATCH[2]}
     seen shrink -o g.seen f.seen
-    # 361,424 keys in a layer for some 950,000: a third of it holds no more than 320,000.
-    [ "$(pages g.seen)" = "[$first,$((last / 2))]" ]
-    [ "$(size g.seen)" -lt $((before * 3 / 4)) ]
+    [ "$(pages g.seen)" = "[$first,$last]" ]
+    [ "$(size g.seen)" = "$before" ]
     seen verify g.seen
     reader verify g.seen
     [ "$(seq 1410000 | seen query -c g.seen)" = 1410000 ]
@@ -481,9 +480,9 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     # When the second layer was made, and the rate at which the first was closed: see seen(5).
     seen shrink --reproducible -p 0.5 -o r.seen f.seen
     [ "$(size r.seen)" -lt "$(size g.seen)" ]
-    [ "$(peek f.seen 488 8)" != 0000000000000000 ]
-    [ "$(peek r.seen 488 8)" = 0000000000000000 ]
-    closed() { od -An -tf8 -j 376 -N 8 "$1"; }
+    [ "$(peek f.seen 408 8)" != 0000000000000000 ]
+    [ "$(peek r.seen 408 8)" = 0000000000000000 ]
+    closed() { od -An -tf8 -j 336 -N 8 "$1"; }
     awk -v f="$(closed f.seen)" -v r="$(closed r.seen)" 'BEGIN { exit !(0 < f && f < r) }'
     says '^when full  *grows' seen stats --all g.seen
     seq 1410001 2500000 | seen add g.seen
@@ -525,9 +524,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen create --compact c.seen <(seq 50001 51000)
     seen merge -o all.seen a.seen b.seen c.seen
     seen shrink -o small.seen all.seen
-    for f in a b; do
-        seen shrink $f.seen
-    done
+    # The last one takes keys, and keeps its room.
+    seen shrink a.seen
     equal "$(seen stats --json small.seen | jq -c '[.layers[] | select(.kind == "bloom").pages] | sort')" \
         "$(seen stats --json a.seen b.seen | jq -c -s 'flatten | [.[].layers[].pages] | sort')"
     { seq 1 20000; seq 30001 40000; seq 50001 51000; } >keys
@@ -539,7 +537,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen shrink -p 0.1 -o smaller.seen all.seen
     [ "$(size smaller.seen)" -lt "$(size small.seen)" ]
     [ "$(seen query -c smaller.seen keys)" = 31000 ]
-    awk -v p="$(number fpr_current smaller.seen)" 'BEGIN { exit !(p > 0.01 && p <= 0.1) }'
+    awk -v p="$(number fpr_current smaller.seen)" 'BEGIN { exit !(p > 0 && p <= 0.1) }'
     refuses "seen: 'c.seen' is a compact filter, which gets smaller only at a higher FPR: give it with --fpr P" \
         seen shrink c.seen
     seen create --generations 2 -n 1k --empty r.seen

@@ -167,7 +167,7 @@ TEST(a_fixed_filter_is_the_same_in_every_store)
 TEST(a_filter_grows_alike_in_every_store)
 {
     struct outcome *o = run_both(&(struct design){.n = 2500, .p = 1e-3, .grow = true}, &plain);
-    CHECK(o->result == ADD_OK && o->done == KEYS && o->n_layers == 4);
+    CHECK(o->result == ADD_OK && o->done == KEYS && o->n_layers == 6);
     check_answers(o);
     free(o);
 }

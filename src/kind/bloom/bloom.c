@@ -288,7 +288,7 @@ static void round_to_fold(struct layer *layer, unsigned parts)
         /* Repeated halving leaves 16 to 31 pages. */
         for (step = 1; bloom.pages / step > 31; step *= 2)
             continue;
-    else if (bloom.pages < 50 * (uint64_t)parts)
+    else if (bloom.pages < 40 * (uint64_t)parts)
         return;
     bloom.pages = (bloom.pages + step - 1) / step * step;
     bloom_to(&bloom, layer);
