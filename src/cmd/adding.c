@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
+#include "cmd/mismatch.h"
 #include "cmd/warn.h"
 #include "keys/survey.h"
 #include "file/chain.h"
@@ -40,6 +42,10 @@ const struct opt adding_make_opts[] = {
     {0, "generations", "G",
      "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations",
      GENERATIONS(struct adding, design.generations), .needs = " create", .not_with = " URI",
+     .why = "is for a file that is made"},
+    {0, "no-profile", NULL,
+     "make a FILTER that keeps no account of what keys look like, which others could read",
+     FLAG(struct adding, design.no_profile), .needs = " create", .not_with = " URI",
      .why = "is for a file that is made"},
     {0},
 };
@@ -93,6 +99,7 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
     if (design.more)
         design.n = adding_first(keyopt, a->sources.n == 0);
     keyopt->rule.reading = reading_of(&keyopt->rule);
+    keyopt->rule.profiled = !design.no_profile && profile_suits(&keyopt->rule);
     header_begin(h, &keyopt->rule, false);
     return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
 }
@@ -206,6 +213,10 @@ void adding_compare(const struct header *h, const char *name, const struct desig
                     generations);
     if (!d->grow && d->generations == 0 && format_grows(h))
         say_warning("'%s' is there already, and grows: --fixed has no effect", name);
+    if (d->no_profile && (h->compat & COMPAT_PROFILE) != 0)
+        say_warning("'%s' is there already, and keeps a profile of its keys: --no-profile has no "
+                    "effect",
+                    name);
     if (n != 0 && format_grows(h) && n != h->layers[0].n_design)
         say_warning("'%s' is there already, and grows: --capacity has no effect", name);
     else if (n != 0 && !format_grows(h) && n != h->n_design)
@@ -325,11 +336,56 @@ static bool add_chunk(struct adding *a, struct added *r)
     return false;
 }
 
+/* How many of the first keys of a chunk are there already? */
+static unsigned count_found(const struct adding *a, const struct added *r)
+{
+    struct err ignored;
+    uint64_t present[BATCH_MAX / 64];
+    unsigned found = 0;
+    size_t n = r->keys.n < MISMATCH_KEYS ? r->keys.n : MISMATCH_KEYS;
+    if (!store_query(a->store, writer_keys_hashes(&r->keys), n, present, &ignored))
+        return MISMATCH_KEYS;
+    for (size_t i = 0; i < n; i++)
+        found += bit_of(present, i) && !bit_of(r->keys.known, i);
+    return found;
+}
+
+/* Does -f 0 say that whole records are the keys, whatever those of the filter are? */
+static bool insists(const struct adding *a)
+{
+    return a->keyopt.field_given && a->keyopt.rule.field[0] == 0;
+}
+
+/* Compares the first keys with the filter's, if that has hardly any of them. False: they are cut in
+ * another way, and would fit if they were cut as these. */
+static bool compare(struct adding *a, const struct added *r)
+{
+    const struct chunk *chunk = r->part.chunk;
+    struct mismatch m = {.rule = &a->keyopt.rule};
+    struct err err;
+    a->compared = true;
+    mismatch_take(&m, chunk->data, chunk->len);
+    bool again, ok = store_enter(a->store, 0, &err), fits = true;
+    m.found = ok ? count_found(a, r) : MISMATCH_KEYS;
+    bool few = mismatch_finds_few(&m) && !insists(a);
+    if (few)
+        fits = !mismatch_recut(&m, a->store, chunk->data, chunk->len, &err);
+    if (!fits)
+        a->feed.failed = !say_failure(&err);
+    else if (few && a->feed.advice.said == 0)
+        mismatch_note(&m, a->store);
+    store_leave(a->store, ok, &again, &err);
+    mismatch_end(&m);
+    return fits;
+}
+
 static bool commit_chunk(void *ctx, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    return !a->feed.failed && add_chunk(a, r); /* printing may fail meanwhile */
+    bool compares = !a->compared && a->store->header->profile.n > 0 && r->keys.n > 0;
+    return !a->feed.failed && (!compares || compare(a, r)) &&
+           add_chunk(a, r); /* printing may fail meanwhile */
 }
 
 static void slot_free(void *slot)
@@ -347,6 +403,7 @@ static void feed_keys(struct adding *a)
     struct feed *f = &a->feed;
     if (a->store->file != NULL)
         f->refuse = &a->store->file->status;
+    f->samples = a->store->file != NULL && (a->store->header->compat & COMPAT_PROFILE) != 0;
     f->prompt = true;
     f->ctx = a;
     f->slot_size = sizeof(struct added);
@@ -377,6 +434,7 @@ bool adding_run(struct adding *a)
     }
     warn_once(a);
     feed_keys(a);
+    a->store->state.learned = a->feed.profile;
     if (!store_add_end(a->store, !a->no_sync, &err))
         fail_unless_caught(a, &err);
     warn_once(a);

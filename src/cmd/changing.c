@@ -84,6 +84,7 @@ static bool read_batch_keys(struct changing *c, const struct keyopt *keyopt)
                             .refuse = fstat(c->change.now.fd, &st) == 0 ? &st : NULL,
                             .ctx = c,
                             .slot_size = sizeof(struct part),
+                            .samples = (c->change.now.header.compat & COMPAT_PROFILE) != 0,
                             .work = work,
                             .commit = commit};
     return feed_run(&c->feed);
@@ -169,6 +170,7 @@ static bool apply_batch(struct changing *c, struct keyopt *keyopt)
     keyopt->threads = change->threads;
     if (!read_batch_keys(c, keyopt))
         return false;
+    change->learned = c->feed.profile;
     if (!change_apply(change, tally_keys(&c->feed.tally), &err))
         return say_failure(&err);
     report_batch(c);

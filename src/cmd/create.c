@@ -111,6 +111,10 @@ static const struct opt file_opts[] = {
     {0, "reproducible", NULL,
      "leave out times and the random file id; the same records and options give the same bytes",
      FLAG(struct create, assembly.reproducible), .env = "SOURCE_DATE_EPOCH"},
+    {0, "no-profile", NULL,
+     "keep no account of what keys look like (their lengths, digits, cases), which others could "
+     "read",
+     FLAG(struct create, design.no_profile)},
     {0, "json", NULL, "print a summary as JSON", FLAG(struct create, json)},
     {0},
 };
@@ -361,6 +365,7 @@ static bool read_key_files(struct create *c)
                             .ctx = c,
                             .slot_size = sizeof(struct feed_part),
                             .advice.makes = true,
+                            .samples = c->keyopt.rule.profiled,
                             .work = put};
     if (builder_in_order(&c->build)) {
         c->feed.slot_size = sizeof(struct in_order);
@@ -371,6 +376,8 @@ static bool read_key_files(struct create *c)
     if (!feed_run(&c->feed))
         return false;
     c->keyopt.rule.key_len = recorded_len(c);
+    if (c->feed.profile.n >= PROFILE_LEAST)
+        c->keyopt.rule.profile = c->feed.profile;
     if (keys_given(c) > 0)
         return true;
     return say_error("no keys%s, so '%s' is %s (--empty makes an empty filter)",
@@ -392,6 +399,8 @@ static bool adopt_from(struct create *c)
          assembly_check_sound(&c->assembly, &err);
     if (ok)
         c->keyopt.rule.reading = from->header.reading;
+    if (ok && !c->design.no_profile)
+        c->keyopt.rule.profile = from->header.profile;
     return ok || say_failure(&err);
 }
 
@@ -410,6 +419,7 @@ static bool collect(struct create *c, const char *scratch_dir)
     struct err err;
     if (!c->design.empty && c->from == NULL)
         c->keyopt.rule.reading = reading_of(&c->keyopt.rule);
+    c->keyopt.rule.profiled = !c->design.no_profile && profile_suits(&c->keyopt.rule);
     c->build = (struct builder){.to = &c->assembly,
                                 .design = &c->design,
                                 .rule = &c->keyopt.rule,

@@ -429,13 +429,6 @@ static void report_dedup(const struct dedup *d, const struct lost *lost)
                  records, n_new, run, all, a->path);
 }
 
-static void warn_readings(const struct dedup *d)
-{
-    uint64_t n = tally_keys(&d->adding.feed.tally), found = n - d->adding.store->state.n_new;
-    warn_reading(d->adding.store, &d->adding.keyopt.rule, n, found);
-    sources_warn_reading(&d->adding.sources, n, found);
-}
-
 static void conclude_dedup(struct dedup *d)
 {
     struct store *s = d->adding.store;
@@ -447,7 +440,6 @@ static void conclude_dedup(struct dedup *d)
                     : d->invert ? "known to"
                                 : "added to",
                     d->adding.path);
-    warn_readings(d);
     struct lost lost = {0};
     char run[NUM_TEXT];
     if (s->state.too_full || d->verbose)

@@ -104,6 +104,8 @@ struct batch *feed_next(struct feed_part *part)
         return NULL;
     }
     tally_batch(&part->tally, b);
+    if (part->sample != NULL)
+        profile_sample_take(part->sample, b);
     return b;
 }
 
@@ -140,6 +142,15 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
                    : "; without -0, newlines separate records");
 }
 
+/* The same for the worker's sample; NULL also if none is taken. */
+static struct profile_sample *sample_of(struct feed *f, unsigned worker)
+{
+    if (f->samples && f->sample[worker] == NULL &&
+        (f->sample[worker] = malloc(sizeof **f->sample)) != NULL)
+        profile_sample_begin(f->sample[worker]);
+    return f->samples ? f->sample[worker] : NULL;
+}
+
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
@@ -147,7 +158,8 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     part->chunk = chunk;
     part->worker = worker;
     part->batch = batch_of(f, worker);
-    if (part->batch == NULL) {
+    part->sample = sample_of(f, worker);
+    if (part->batch == NULL || (f->samples && part->sample == NULL)) {
         fail(&part->err, "out of memory");
         part->failed = true;
         return;
@@ -304,12 +316,33 @@ static void free_batches(struct feed *f)
     f->batch = NULL;
 }
 
+/* Joins the samples of all threads. */
+static void take_profile(struct feed *f)
+{
+    struct profile_sample *all = NULL;
+    for (unsigned i = 0; f->sample != NULL && i < f->keyopt->threads; i++) {
+        if (all == NULL)
+            all = f->sample[i];
+        else if (f->sample[i] != NULL)
+            profile_sample_join(all, f->sample[i]);
+    }
+    if (all != NULL)
+        f->profile = profile_of_sample(all);
+    for (unsigned i = 0; f->sample != NULL && i < f->keyopt->threads; i++)
+        free(f->sample[i]);
+    free(f->sample);
+    f->sample = NULL;
+}
+
 bool feed_run(struct feed *f)
 {
     f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
+    f->sample = f->samples ? calloc(f->keyopt->threads, sizeof *f->sample) : NULL;
     f->advice.keyopt = f->keyopt;
-    bool ok = (f->batch != NULL || say_error("out of memory")) && feed_input(f);
+    bool memory = f->batch != NULL && (f->sample != NULL || !f->samples);
+    bool ok = (memory || say_error("out of memory")) && feed_input(f);
     free_batches(f);
+    take_profile(f);
     advice_end(&f->advice);
     if (!ok)
         f->failed = true;

@@ -41,6 +41,7 @@
 #include "cmd/keyopt.h"
 #include "keys/batch.h"
 #include "keys/input.h"
+#include "keys/profile.h"
 
 /* ---- What is counted of the records of the input, for messages and summaries. */
 
@@ -83,6 +84,7 @@ struct feed_part {
     struct err err;
     /* The rest is private. */
     struct batch *batch;
+    struct profile_sample *sample;
 };
 
 struct feed {
@@ -111,11 +113,14 @@ struct feed {
     void (*slot_free)(void *slot);
 
     struct advice advice;
-    struct tally tally; /* of the chunks committed so far */
-    atomic_bool failed; /* a message was printed */
-    bool unreadable;    /* with keep_going: a file could not be read */
+    bool samples;           /* the keys, for their ... */
+    struct profile profile; /* ... profile, after feed_run */
+    struct tally tally;     /* of the chunks committed so far */
+    atomic_bool failed;     /* a message was printed */
+    bool unreadable;        /* with keep_going: a file could not be read */
     /* The rest is private. */
     struct batch **batch; /* one a thread */
+    struct profile_sample **sample;
     struct input *input;
 };
 

@@ -16,9 +16,9 @@
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
+#include "cmd/mismatch.h"
 #include "cmd/redisopt.h"
 #include "cmd/sources.h"
-#include "cmd/warn.h"
 #include "file/filter.h"
 #include "store/store.h"
 
@@ -37,8 +37,10 @@ struct query {
     struct feed feed;
     uint64_t selected, present;
     uint64_t in_file; /* selected */
-    bool *named;      /* with OUT_WITH or OUT_WITHOUT, for each file: it has a selected record, or
-                         could not be read */
+    struct mismatch mismatch;
+    bool compared; /* the first keys were compared, or need not be */
+    bool *named;   /* with OUT_WITH or OUT_WITHOUT, for each file: it has a selected record, or
+                      could not be read */
 };
 
 static const struct opt query_output_opts[] = {
@@ -137,7 +139,8 @@ static const struct opt_hint hints[] = {
 struct result {
     struct feed_part part;
     uint64_t selected, present;
-    struct output out; /* selected records, ready to be written */
+    uint64_t first_present; /* in the first batch */
+    struct output out;      /* selected records, ready to be written */
     struct label {
         uint64_t number;  /* from the chunk's beginning */
         size_t len;       /* of the record in out */
@@ -234,8 +237,9 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     struct answers a;
     if (!sources_query(&q->sources, b, &a.of, err))
         return false;
-    sources_try_other_case(&q->sources, b);
     r->present += bits_count(a.of.present, BATCH_MAX);
+    if (b->n_before == 0)
+        r->first_present = r->present;
     for (size_t i = 0; q->min_count > 1 && i < b->n; i++)
         if (a.of.count[i] < q->min_count)
             a.of.present[i / 64] &= ~((uint64_t)1 << i % 64);
@@ -252,7 +256,7 @@ static bool answer_chunk(void *ctx, void *slot, struct err *err)
     const struct chunk *chunk = r->part.chunk;
     struct batch *b;
     bool ok = true;
-    r->selected = r->present = 0;
+    r->selected = r->present = r->first_present = 0;
     r->n_labels = 0;
     r->out.len = 0;
     while (ok && (b = feed_next(&r->part)) != NULL)
@@ -375,10 +379,40 @@ static void count_selected(struct query *q, struct result *r)
     q->present += r->present;
 }
 
+/* Compares the first keys with the filters', which have hardly any of them. */
+static void compare(struct query *q)
+{
+    struct sources *s = &q->sources;
+    struct err ignored;
+    q->compared = true;
+    if (!mismatch_finds_few(&q->mismatch))
+        return;
+    bool entered = sources_enter(s, 0, &ignored), said = false, again;
+    for (size_t i = 0; entered && !said && i < s->n; i++)
+        said = mismatch_note(&q->mismatch, s->filter[i].now);
+    sources_leave(s, entered, &again, &ignored);
+}
+
+/* Takes the first keys, until there are enough. If a note has told what the records look like, that
+ * is enough. */
+static void look_at_first(struct query *q, const struct result *r)
+{
+    const struct chunk *chunk = r->part.chunk;
+    if (q->compared || chunk->header > 0)
+        return;
+    mismatch_take(&q->mismatch, chunk->data, chunk->len);
+    q->mismatch.found += (unsigned)r->first_present;
+    if (q->feed.advice.said != 0)
+        q->compared = true;
+    else if (q->mismatch.asked.n == MISMATCH_KEYS)
+        compare(q);
+}
+
 static bool commit(void *ctx, void *slot)
 {
     struct query *q = ctx;
     struct result *r = slot;
+    look_at_first(q, r);
     count_selected(q, r);
     if (q->output == OUT_NOTHING && q->selected > 0)
         return false;
@@ -476,7 +510,8 @@ static int answer_all(struct query *q)
         return EXIT_SELECTED;
     if (q->feed.failed)
         return EXIT_ERROR;
-    sources_warn_reading(&q->sources, tally_keys(&q->feed.tally), q->present);
+    if (!q->compared)
+        compare(q);
     if (q->output == OUT_WITHOUT && !print_others(q))
         return EXIT_ERROR;
     if (q->output == OUT_COUNT)
@@ -502,6 +537,7 @@ static int run_query(struct query *q, struct opt_parser *p)
     if (!opt_parse(p, q))
         return p->status;
     q->sources.counts = q->counts || q->min_count > 0;
+    q->mismatch.rule = &q->keyopt.rule;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
     if (!keyopt_files(&q->keyopt, p, 1) || !keyopt_check_memory(&q->keyopt, 0))
@@ -518,6 +554,7 @@ static int run(struct opt_parser *p)
     q.sources.keyopt = &q.keyopt;
     q.keyopt.not_hex = " (records are always compared whole, as with grep -x)";
     int status = run_query(&q, p);
+    mismatch_end(&q.mismatch);
     sources_close(&q.sources);
     free(q.named);
     keyopt_free(&q.keyopt);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cmd/sources.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -257,65 +256,6 @@ bool sources_query(struct sources *s, const struct batch *b, struct sources_answ
     return s->list == NULL || confirm_sound(s->list, err);
 }
 
-/* ---- Digests in the other case. */
-
-enum { CASE_BATCHES = 8, CASE_KEYS = 16, FEWEST_DIGITS = 32, MOST_DIGITS = 128 };
-
-/* Copies a digest in hexadecimal digits, with its letters in the other case. False: it is not a
- * digest, or has letters of both cases, or none. */
-static bool swap_case(const char *key, size_t len, char *to, bool *capitals)
-{
-    bool upper = false, lower = false;
-    if (len < FEWEST_DIGITS || len > MOST_DIGITS)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        bool is_letter = key[i] > '9';
-        if (!isxdigit((unsigned char)key[i]))
-            return false;
-        upper |= is_letter && key[i] < 'a';
-        lower |= is_letter && key[i] >= 'a';
-        to[i] = (char)(is_letter ? key[i] ^ 0x20 : key[i]);
-    }
-    *capitals = lower;
-    return upper != lower;
-}
-
-void sources_try_other_case(struct sources *s, const struct batch *b)
-{
-    struct key_rule rule = {.given = true,
-                            .terminator = '\n',
-                            .prep = b->rule->prep & PREP_ENCODING,
-                            .hash = b->rule->hash,
-                            .seed = b->rule->seed,
-                            .bytes = b->rule->bytes};
-    struct sources_answers answers;
-    struct err ignored;
-    char text[CASE_KEYS * (MOST_DIGITS + 1)];
-    size_t used = 0, len;
-    bool capitals = false;
-    if (b->rule->secret || prep_in_digits(b->rule->prep) || s->counts ||
-        s->other_case.batches >= CASE_BATCHES)
-        return;
-    s->other_case.batches++;
-    for (size_t i = 0; i < b->n && i < CASE_KEYS; i++) {
-        const char *key = bit_of(b->bad, i) ? "" : batch_key(b, i, &len);
-        if (!bit_of(b->bad, i) && swap_case(key, len, text + used, &capitals)) {
-            used += len;
-            text[used++] = '\n';
-        }
-    }
-    struct batch *other = batch_new(&rule);
-    if (other == NULL)
-        return;
-    batch_start(other, text, used);
-    if (batch_next(other) && sources_query(s, other, &answers, &ignored)) {
-        s->other_case.keys += (unsigned)other->n;
-        s->other_case.found += (unsigned)bits_count(answers.present, BATCH_MAX);
-        s->other_case.capitals = capitals;
-    }
-    batch_free(other);
-}
-
 bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct err *err)
 {
     *fpr = 0;
@@ -329,17 +269,4 @@ bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct 
         *fpr += (1 - *fpr) * census.fpr; /* exact for one filter, whose rate may be tiny */
     }
     return true;
-}
-
-void sources_warn_reading(const struct sources *s, uint64_t n, uint64_t found)
-{
-    if (warn_finds_few(n, found) && s->other_case.found > s->other_case.keys / 2)
-        say_note("'%s' has these digests in %s; made or imported with %s, it takes both",
-                 s->filter[0].path,
-                 s->other_case.capitals ? "capitals, not in small letters"
-                                        : "small letters, not in capitals",
-                 s->other_case.capitals ? "--upper" : "--ignore-case");
-    else
-        for (size_t i = 0; i < s->n; i++)
-            warn_reading(s->filter[i].now, &s->keyopt->rule, n, found);
 }

@@ -16,7 +16,6 @@
 #define CMD_SOURCES_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -57,10 +56,6 @@ struct sources {
     /* The rest is private. */
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to follow */
     struct err lost;       /* why follow failed, after which nothing is asked; empty: it has not */
-    struct {
-        atomic_uint batches, keys, found;
-        atomic_bool capitals; /* these keys have capitals */
-    } other_case;
 };
 
 #define SOURCES_DEFAULT                                                                            \
@@ -92,16 +87,8 @@ bool sources_ask(struct sources *s, struct feed_part *part, sources_asker *ask, 
 bool sources_query(struct sources *s, const struct batch *b, struct sources_answers *answers,
                    struct err *err);
 
-/* For sources_warn_reading: of the first batches, queries the digests in hexadecimal digits once
- * more, with their letters in the other case. */
-void sources_try_other_case(struct sources *s, const struct batch *b);
-
 /* The current FPR of all filters together, without the list. Reads all their bits. */
 bool sources_fpr(const struct sources *s, unsigned threads, double *fpr, struct err *err);
-
-/* Names each filter that has hardly any of `n` keys because of how they are read (warn_reading), or
- * says that they are digests in the wrong case. */
-void sources_warn_reading(const struct sources *s, uint64_t n, uint64_t found);
 
 void sources_close(struct sources *s);
 

@@ -66,6 +66,7 @@ struct figures {
     char seed[NUM_TEXT], secret_id[SECRET_ID_TEXT];
     char prep[64]; /* the longest is " --trim --ignore-case --hex --digest sha256"; empty: none */
     char reading[READING_TEXT]; /* empty: unknown */
+    char profile[PROFILE_TEXT]; /* likewise */
     /* For a filter of another program's layout. */
     const struct layout *layout; /* NULL: none */
     char spec[LAYOUT_TEXT];
@@ -152,6 +153,7 @@ static void choose_keys(struct figures *f)
              h->prep & PREP_HEX ? " --hex" : "", d != NULL ? " --digest " : "",
              d != NULL ? d->name : "");
     reading_show(&h->reading, f->reading);
+    profile_show(&h->profile, f->profile);
 }
 
 static bool check_secret(struct keyopt *keyopt, const struct figures *f)
@@ -221,6 +223,8 @@ static void add_reading(struct report *r, const struct figures *f)
     report_string(r, "key preparation", "preparation", RECORDED,
                   f->prep[0] != '\0' ? f->prep + 1 : "none");
     report_string(r, "keys from", "keys_from", known(f->reading[0] != '\0', RECORDED), f->reading);
+    report_string(r, "keys look like", "keys_look_like", known(f->profile[0] != '\0', RECORDED),
+                  f->profile);
     if ((h->prep & PREP_HEX) != 0)
         report_uint(r, "bytes of each key", "key_bytes", FORM_COUNT, known(len != 0, RECORDED),
                     len);

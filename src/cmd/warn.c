@@ -87,21 +87,6 @@ void warn_unreached(const struct header *h, const char *name)
                     num_show_fpr(asked, h->fpr_design));
 }
 
-bool warn_finds_few(uint64_t n, uint64_t found)
-{
-    return n >= 100 && found <= n / 100;
-}
-
-void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found)
-{
-    char made[READING_TEXT], read[READING_TEXT];
-    struct reading now = reading_of(rule);
-    const struct reading *then = &s->header->reading;
-    if (warn_finds_few(n, found) && reading_differs(then, &now))
-        say_note("'%s' has hardly any of these keys: it was made from %s, and these are %s",
-                 s->name, reading_show(then, made), reading_show(&now, read));
-}
-
 bool warn_inputs(const struct assembly *m, bool ok)
 {
     for (unsigned i = 0; i < m->n_in; i++) {

@@ -25,13 +25,6 @@ void warn_useless(const struct store *s);
  * less. */
 void warn_unreached(const struct header *h, const char *name);
 
-/* Were so few of `n` keys found in a filter that something may be wrong? */
-bool warn_finds_few(uint64_t n, uint64_t found);
-
-/* If almost no key was found and the filter was built from differently parsed input, says what
- * differs. */
-void warn_reading(const struct store *s, const struct key_rule *rule, uint64_t n, uint64_t found);
-
 /* Warns of each input that assembly_inputs has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct assembly *m, bool ok);
 

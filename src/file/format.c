@@ -72,6 +72,7 @@ enum {
 _Static_assert(OFF_LAYERS + FORMAT_MAX_LAYERS * LAYER_LEN + FORMAT_FEATURES + CHECKSUM_LEN ==
                    FORMAT_PAGE,
                "a slot has room for all layers and features");
+_Static_assert((int)FORMAT_PROFILE == (int)PROFILE_BYTES, "the profile has its bytes");
 
 const char *format_kind_name(const struct header *h)
 {
@@ -154,6 +155,8 @@ size_t format_encode(const struct header *h, uint8_t *out)
         encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
     memcpy(out + batches_off(h), h->batch, (size_t)h->n_batches * FORMAT_BATCH);
     memcpy(out + len - CHECKSUM_LEN - features, h->features + FORMAT_FEATURES - features, features);
+    if ((h->compat & COMPAT_PROFILE) != 0)
+        profile_encode(&h->profile, out + len - CHECKSUM_LEN - FORMAT_PROFILE);
     put_le64(out + len - CHECKSUM_LEN, xxh3_bytes(out, len - CHECKSUM_LEN, 0));
     return len;
 }
@@ -474,6 +477,9 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
         !all_zero(p + known, end - known))
         return damaged(err, "its header has bytes set that must be zero");
     memcpy(h->features + FORMAT_FEATURES - features, p + end, features);
+    if ((h->compat & COMPAT_PROFILE) != 0 &&
+        !profile_decode(h->features + FORMAT_FEATURES - FORMAT_PROFILE, &h->profile))
+        return damaged(err, "its header has no valid profile of its keys");
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
             return false;
@@ -481,7 +487,8 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
            check_policy(h, err) && check_counting(h, err);
 }
 
-/* A file is immutable if no keys can be added to any of its layers. */
+/* A file is immutable if no keys can be added to any of its layers. Then, unless it is replaced to
+ * add keys, no profile begins. */
 static void set_features(struct header *h)
 {
     h->incompat &= INCOMPAT_SECRET;
@@ -489,6 +496,8 @@ static void set_features(struct header *h)
     for (unsigned i = 0; i < h->n_layers; i++)
         if (kind_takes_keys(h->layers[i].kind))
             h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;
+    if (format_is_immutable(h) && h->profile.n == 0 && !kind_counts(h->layers[0].kind))
+        h->compat &= ~(uint32_t)COMPAT_PROFILE;
 }
 
 void format_place(struct header *h)

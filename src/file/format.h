@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "keys/hash.h"
 #include "keys/prep.h"
+#include "keys/profile.h"
 #include "keys/reading.h"
 #include "kind/kind.h"
 
@@ -63,9 +64,9 @@ enum {
     COMPAT_KEY_LEN_SHIFT = 8,
     COMPAT_KEY_LEN = 0xff << COMPAT_KEY_LEN_SHIFT,
     COMPAT_BYTES = 16,
-    COMPAT_PROFILE = 1 << COMPAT_BYTES, /* reserved for a profile of the keys */
+    COMPAT_PROFILE = 1 << COMPAT_BYTES, /* a profile of the keys, or one may begin */
     COMPAT_KNOWN = COMPAT_ASSUMED | COMPAT_INTERSECTED | COMPAT_SUBTRACTED | COMPAT_ESTIMATED |
-                   COMPAT_JOINED | COMPAT_KEY_LEN,
+                   COMPAT_JOINED | COMPAT_KEY_LEN | COMPAT_PROFILE,
     RO_COMPAT_KNOWN = 0,
     INCOMPAT_IMMUTABLE = 1 << 0, /* one short header, no session, no alignment */
     INCOMPAT_BATCHES = 1 << 1,   /* the header has batches after the layers */
@@ -104,6 +105,7 @@ struct header {
     struct hash_mark secret; /* zero without INCOMPAT_SECRET */
     uint32_t prep;           /* how keys are prepared (prep.h) */
     struct reading reading;  /* how they were cut from records */
+    struct profile profile;  /* what they look like; only with COMPAT_PROFILE */
     enum policy policy;
     uint64_t n_design; /* 0: grows */
     double fpr_design;

@@ -9,6 +9,7 @@
 #include "base/disk.h"
 #include "keys/prep.h"
 #include "kind/foreign.h"
+#include "file/filter.h"
 
 static void stamp(struct header *h, bool reproducible)
 {
@@ -30,6 +31,10 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
                          .seed = rule->seed.number,
                          .prep = rule->prep,
                          .reading = rule->reading};
+    if (rule->profiled) {
+        h->compat |= COMPAT_PROFILE;
+        h->profile = rule->profile;
+    }
     stamp(h, reproducible);
     if (!h->hash->keyed)
         return;
@@ -46,6 +51,34 @@ void header_begin_like(struct header *h, const struct header *other, bool reprod
                                   .reading = other->reading};
     header_begin(h, &rule, reproducible);
     h->compat = other->compat & COMPAT_KNOWN;
+    h->profile = other->profile;
+}
+
+void header_forget_profile(struct header *h)
+{
+    h->compat &= ~(uint32_t)COMPAT_PROFILE;
+    h->profile = (struct profile){0};
+}
+
+void header_join_profiles(struct header *h, const struct filter *in, unsigned n)
+{
+    struct profile_union all = {0};
+    uint32_t may = COMPAT_PROFILE;
+    for (unsigned i = 0; i < n; i++) {
+        profile_unite(&all, &in[i].header.profile, in[i].header.counters.keys_added);
+        may &= in[i].header.compat;
+    }
+    if (may == 0)
+        header_forget_profile(h);
+    else
+        h->profile = profile_of_union(&all);
+}
+
+void header_learn(struct header *h, const struct profile *p, uint64_t before, uint64_t now)
+{
+    bool fits = h->profile.n > 0 || (p->n >= PROFILE_LEAST && now - before >= before);
+    if ((h->compat & COMPAT_PROFILE) != 0 && p->n > 0 && now != before && fits)
+        profile_add(&h->profile, p);
 }
 
 void header_join_keys(struct header *h, const struct header *other)

@@ -13,6 +13,8 @@
 #include "file/format.h"
 #include "file/newfile.h"
 
+struct filter; /* file/filter.h */
+
 /* Makes a clean header, without layers yet, for keys prepared and hashed by `rule`. The file's id
  * is random and the times are now; in reproducible files they are zero. */
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible);
@@ -23,6 +25,16 @@ void header_begin_like(struct header *h, const struct header *other, bool reprod
 /* To be called for each further filter whose keys go into the new one. The key length stays known
  * only if it is the same in all. */
 void header_join_keys(struct header *h, const struct header *other);
+
+/* Gives the new filter the profile of all keys of n filters, if each has one. */
+void header_join_profiles(struct header *h, const struct filter *in, unsigned n);
+
+/* For a filter that has not all of these keys. */
+void header_forget_profile(struct header *h);
+
+/* Adds what keys look like that were added to a filter: it had `before` keys and has `now`. A
+ * profile begins with PROFILE_LEAST sampled keys, and half of the filter's. */
+void header_learn(struct header *h, const struct profile *p, uint64_t before, uint64_t now);
 
 /* Do two filters agree in all fields that decide how keys are prepared and hashed? If not, the
  * error names the fields that differ ("hash seed, --hex"). */

@@ -22,6 +22,7 @@
 #include "base/parallel.h"
 #include "base/sig.h"
 #include "file/chain.h"
+#include "file/header.h"
 #include "file/lock.h"
 #include "keys/xxh3.h"
 
@@ -35,7 +36,8 @@ enum {
     PAGE_KEYS_ADDED = 24,
     PAGE_SYNC_FAILED = 32, /* 1: a sync of some writer has failed in this session */
     PAGE_PLACE = 40,       /* tells this file, while the machine runs, from copies of it */
-    PAGE_USED = 48,
+    PAGE_PROFILE = 48,     /* of the keys of writers that have left */
+    PAGE_USED = PAGE_PROFILE + PROFILE_BYTES,
 };
 
 /* Header and session page. */
@@ -258,14 +260,30 @@ static bool seal(struct session *s, bool stale, struct err *err)
     return true;
 }
 
+/* Adds what this writer's keys look like to what others have left. */
+static void store_profile(const struct session *s)
+{
+    struct profile all;
+    uint8_t *p = page_of(s->filter) + PAGE_PROFILE;
+    if (s->learned.n == 0)
+        return;
+    if (!profile_decode(p, &all)) /* a writer died there */
+        all = (struct profile){0};
+    profile_add(&all, &s->learned);
+    profile_encode(&all, p);
+}
+
 /* Ends the session, once the checksums of all touched pages are renewed: marks the file clean, or
  * dirty. The data is synced even if the mark is not: a mark CLEAN on disk must be true. */
 static bool close_file(struct session *s, enum file_state state, bool sync, struct err *err)
 {
     struct filter *f = s->filter;
     struct header next = f->header;
+    struct profile all;
     next.state = state;
     next.counters = s->counters;
+    if (profile_decode(page_of(f) + PAGE_PROFILE, &all))
+        header_learn(&next, &all, f->header.counters.keys_added, s->counters.keys_added);
     page_barrier();
     /* The note of a failed sync stays: this writer may be killed before the file is dirty. */
     if (state == STATE_CLEAN)
@@ -648,7 +666,9 @@ static bool leave(struct session *s, bool succeeded, bool sync, bool synced, str
     if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
         return false;
     bool sound = filter_check_used(s->filter, &damage);
-    bool ends = alone && !(succeeded && is_nameless(s->filter));
+    bool stays = succeeded && is_nameless(s->filter), ends = alone && !stays;
+    if (!stays)
+        store_profile(s);
     if (!(ends ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))
         return false;
     return sound || fail(err, "%s", damage.text);

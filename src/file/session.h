@@ -73,6 +73,7 @@ struct session_page {
 struct session {
     struct filter *filter;
     struct counters counters; /* live, shared: read under the lock */
+    struct profile learned;   /* of the keys of this writer; set by the caller before the end */
     bool found_dead;          /* another writer ended without leaving: it was killed, or the machine
                                  crashed */
     /* The rest is private to session.c. */

@@ -20,6 +20,7 @@
 #include "keys/encoding.h"
 #include "keys/hash.h"
 #include "keys/prep.h"
+#include "keys/profile.h"
 #include "keys/reading.h"
 #include "keys/split.h"
 
@@ -46,10 +47,13 @@ struct key_rule {
     const struct hash_fn *hash; /* NULL: the default function */
     bool given; /* a record is a key (-k) and a terminator; CR and field do not apply */
     struct hash_seed seed;
-    struct hash_mark mark;  /* with a keyed hash: the mark of the seed's key */
-    bool secret;            /* keys and records are secrets: copies are overwritten after use */
-    bool bytes;             /* batch_hashes returns the keys' bytes too */
-    struct reading reading; /* for the header of a filter that is made */
+    struct hash_mark mark; /* with a keyed hash: the mark of the seed's key */
+    bool secret;           /* keys and records are secrets: copies are overwritten after use */
+    bool bytes;            /* batch_hashes returns the keys' bytes too */
+    /* For the header of a filter that is made. */
+    struct reading reading;
+    struct profile profile; /* what is known of its keys now ... */
+    bool profiled;          /* ... may be kept, and what is learned later */
 };
 
 static inline const struct hash_fn *key_rule_hash(const struct key_rule *rule)

@@ -95,3 +95,38 @@ const char *reading_show(const struct reading *r, char *text)
         append(text, ", separated by byte 0x%02x", part);
     return text;
 }
+
+bool reading_rule(const struct reading *r, struct key_rule *rule)
+{
+    bool nul = (r->how & READING_NUL) != 0;
+    if ((r->how & READING_KNOWN) == 0 || nul != (rule->terminator == 0))
+        return false;
+    memset(rule->field, 0, sizeof rule->field);
+    memcpy(rule->field, r->field, sizeof r->field);
+    rule->whitespace = (r->how & READING_WHITESPACE) != 0;
+    rule->rest = (r->how & READING_REST) != 0;
+    rule->delimiter = (char)delimiter(r);
+    return true;
+}
+
+const char *reading_options(const struct reading *r, char *text)
+{
+    unsigned part = delimiter(r);
+    bool plain = part > ' ' && part <= '~' && strchr("|&;<>()$`\\\"'*?[#~=%!{}", (int)part) == NULL;
+    text[0] = '\0';
+    if ((r->how & READING_WHITESPACE) != 0)
+        append(text, "-w ");
+    else if (plain)
+        append(text, "-d%c ", (int)part);
+    else if (part == '\'')
+        append(text, "-d\\' ");
+    else if (part > ' ' && part <= '~')
+        append(text, "-d'%c' ", (int)part);
+    else if (r->field[0] != 0 && part != '\t')
+        append(text, "-d \"$(printf '\\%03o')\" ", part);
+    append(text, "-f ");
+    for (unsigned i = 0; i < READING_FIELDS && (i == 0 || r->field[i] != 0); i++)
+        append(text, "%s%d", i > 0 ? "," : "", r->field[i]);
+    append(text, "%s", (r->how & READING_REST) != 0 ? "-" : "");
+    return text;
+}

@@ -46,4 +46,12 @@ enum { READING_TEXT = 224 };
  * Writes READING_TEXT bytes at most; returns `text`. */
 const char *reading_show(const struct reading *r, char *text);
 
+/* Makes the rule cut keys in that way. False: the way is unknown, or records end with another byte.
+ */
+bool reading_rule(const struct reading *r, struct key_rule *rule);
+
+/* "-d, -f 2": the options that cut keys in that way. Writes READING_TEXT bytes at most; returns
+ * `text`. */
+const char *reading_options(const struct reading *r, char *text);
+
 #endif

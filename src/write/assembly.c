@@ -64,6 +64,7 @@ void assembly_like(struct assembly *a)
     header_begin_like(h, &a->in[0].header, a->reproducible);
     for (unsigned i = 1; i < a->n_in; i++)
         header_join_keys(h, &a->in[i].header);
+    header_join_profiles(h, a->in, a->n_in);
     for (unsigned i = 0; i < a->n_in; i++)
         if (replaces(a, i)) {
             h->n_batches = a->in[i].header.n_batches;

@@ -341,6 +341,7 @@ static bool write_layers(struct builder *b, struct err *err)
     const struct filter *f = &b->filter;
     struct header *h = &b->to->header;
     *h = f->header;
+    h->profile = b->rule->profile;
     h->counters = b->writer.session.counters;
     for (unsigned i = 0; i < h->n_layers; i++) {
         if (b->to->reproducible)

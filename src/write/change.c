@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "keys/xxh3.h"
 #include "file/design.h"
+#include "file/header.h"
 #include "write/combine.h"
 #include "write/writer.h"
 
@@ -223,6 +224,9 @@ static bool replace(struct change *c, const struct batch_map *b, struct err *err
     combine_plan(a, c->op, &(struct union_of){.n = 2, .layer = layer, .data = data}, 0);
     a->header.created = old->header.created;
     add_id(c, &a->header);
+    if (c->op == COUNTS_ADD) /* of keys that may be new */
+        header_learn(&a->header, &c->learned, old->header.counters.keys_added,
+                     old->header.counters.keys_added + c->n);
     c->applied = combine_write(a, err) && check_new(c, old, err) && assembly_commit(a, err);
     return c->applied;
 }

@@ -41,6 +41,7 @@ struct change {
     const char *batch_id; /* NULL: none */
     unsigned threads;
     bool progress;
+    struct profile learned; /* what keys that are added look like; n 0: unknown */
     /* Results. */
     bool repeated; /* the batch was applied before; change_open may set it already */
     bool applied;  /* the file was replaced: `made` has the new header and the statistics */

@@ -39,6 +39,8 @@ void combine_plan(struct assembly *a, enum counts_op op, const struct union_of *
     /* Of two inputs, different keys may have one fingerprint. */
     if (op == COUNTS_INTERSECT && parts->n > 1 && layer_fingerprint(layer) < 64)
         h->compat |= COMPAT_INTERSECTED;
+    if (op >= COUNTS_INTERSECT && a->n_in > 1)
+        header_forget_profile(h);
 }
 
 /* With more of the interval's half than this in doubt, the number of keys is only bounded. */

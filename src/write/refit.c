@@ -126,6 +126,8 @@ void refit_apply(struct refit *r, const char *path, bool hasty)
     r->design.n = chain_first(1);
     a->file.hasty = hasty;
     if (ok && is_too_large(r, &a->in[0].header) && builder_write(&r->build, r->n_put, &ignored)) {
+        a->header.compat |= a->in[0].header.compat & COMPAT_PROFILE;
+        a->header.profile = a->in[0].header.profile;
         a->header.created = a->header.layers[0].since = a->in[0].header.created;
         assembly_commit(a, &ignored);
     }

@@ -145,8 +145,10 @@ static void union_header(struct unite *u)
 {
     struct header *h = &u->to->header;
     double absent = 1;
-    if (u->intersects && u->to->n_in > 1)
+    if (u->intersects && u->to->n_in > 1) {
         h->compat |= COMPAT_INTERSECTED;
+        header_forget_profile(h);
+    }
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct layer *layer = &h->layers[i], from = *layer;
         *layer = (struct layer){.kind = from.kind,

@@ -190,6 +190,8 @@ bool writer_begin(struct writer *w, struct filter *f, const struct add_options *
 bool writer_end(struct writer *w, bool sync, struct err *err)
 {
     settle(w);
+    if (w->out->n_new > 0)
+        w->session.learned = w->out->learned;
     bool ok = session_end(&w->session, sync, err);
     warn_of_dead(w);
     return ok;

@@ -36,10 +36,11 @@ struct add_options {
 
 /* The state of adding since writer_begin. */
 struct add_state {
-    uint64_t n_new;    /* keys added that were not reported present */
-    double dropped;    /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
-    bool too_full;     /* the filter is fuller than designed, and one call warned */
-    char warning[512]; /* a warning from the last call; empty: none */
+    uint64_t n_new;         /* keys added that were not reported present */
+    double dropped;         /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
+    struct profile learned; /* what the keys look like; set by the caller before the end */
+    bool too_full;          /* the filter is fuller than designed, and one call warned */
+    char warning[512];      /* a warning from the last call; empty: none */
 };
 
 struct writer {

@@ -402,7 +402,7 @@ slowly()
     cmp got <(head -n 10 in)
     seen verify f.seen
     refuses "seen: cannot write standard output: No space left on device" \
-        bash -c 'seen dedup f.seen <<<x >/dev/full'
+        bash -c 'seen dedup f.seen <<<http://x.example/ >/dev/full'
     [ "${stderr_lines[1]}" = "seen: warning: 1 records added to 'f.seen' were not printed" ]
 }
 

@@ -8,7 +8,7 @@
 load ../lib/helpers
 
 @test "a page whose contents are not valid is told from one that does not match its checksum" {
-    seq 20000 | seen create --compact c.seen
+    seq 20000 | seen create --compact --no-profile c.seen
     page=$((($(seen stats --json c.seen | jq '.layers[0].bytes') - 1) / 4096))
     forge c.seen entry.0.segments0=65537
     wanted="matches its checksum, but entry 0 of its directory is not valid"

@@ -133,6 +133,8 @@ create --dry-run = --dry-run new lines
 create --dry-run always
 create --reproducible = --reproducible new lines
 create --reproducible always
+create --no-profile = --no-profile new lines
+create --no-profile always
 create --json = --json new lines
 create --json always
 
@@ -181,6 +183,9 @@ add --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 genera
 add --generations ~ --create --generations 3 -n 1000 f lines # *without generations: --generations has no effect
 add --generations ~ --create --generations 3 -n 1000 counted lines # *without generations: --generations has no effect
 add --generations ! --generations 2 ring lines
+add --no-profile = --create --no-profile new lines
+add --no-profile ~ --create --no-profile f lines # *keeps a profile of its keys: --no-profile has no effect
+add --no-profile ! --no-profile f lines
 
 remove --all = --all counted lines
 remove --all ! --all --once counted lines
@@ -280,6 +285,9 @@ dedup --generations = --create -n 100 -p 0.001 --generations 2 new lines
 dedup --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 generations: --generations has no effect
 dedup --generations ~ --create --generations 3 -n 1000 f lines # *without generations: --generations has no effect
 dedup --generations ! --generations 2 ring lines
+dedup --no-profile + --create -n 100 -p 0.001 --no-profile new lines
+dedup --no-profile ~ --create --no-profile f lines # *keeps a profile of its keys: --no-profile has no effect
+dedup --no-profile ! --no-profile f lines
 dedup --max-fpr = --max-fpr 0.1 f lines
 dedup --max-fpr ! --max-fpr 0.1
 dedup --rotate-at-capacity = --rotate-at-capacity ring lines

@@ -973,6 +973,8 @@ class Header:
         require(zero(b[156:160]) and (self.keyed or zero(b[160:192])) and
                 zero(b[end:length - 8 - features]), "zeroes that are not zero")
         self.length = length
+        if u32(b, 16) >> 16 & 1:
+            self.check_profile(b[length - 72:length - 8])
         self.layers = [Layer(b[at:at + 88], self.policy, self.immutable)
                        for at in range(256, 256 + 88 * n_layers, 88)]
         require(all(layer.kind.lanes <= lanes for layer in self.layers), "hash of too few lanes")
@@ -984,6 +986,15 @@ class Header:
         if self.policy == RING:
             require(n_layers >= 2, "a ring of one layer")
         self.place_layers()
+
+    @staticmethod
+    def check_profile(p):
+        n, shortest, longest = struct.unpack_from("<3H", p, 2)
+        pairs = [int.from_bytes(p[at:at + 3], "little") for at in range(8, 62, 3)]
+        counts = [count for pair in pairs for count in (pair & 0xfff, pair >> 12)]
+        require(p[0] == (n > 0) and zero(p[1:2] + p[62:]), "bytes of the profile that are not zero")
+        require(n <= 4095 and max(counts) <= n and shortest <= longest and (n > 0 or zero(p)),
+                "numbers of the profile out of range")
 
     @staticmethod
     def check_reading(how, fields):

@@ -319,10 +319,11 @@ static const char *reason_with(uint32_t compat, unsigned off)
 TEST(unknown_compat_bits_may_have_bytes)
 {
     static const char zeroes[] = "is damaged: its header has bytes set that must be zero";
+    static const char profile[] = "is damaged: its header has no valid profile of its keys";
     for (unsigned bit = 0; bit < 32; bit++)
         for (unsigned off = LAYER + 2 * LAYER_LEN; off < CHECKSUM; off++) {
-            bool has = off >= (bit > 16 ? FEATURES : bit == 16 ? PROFILE : CHECKSUM);
-            CHECK_STR(reason_with(1u << bit, off), has ? "(kept)" : zeroes);
+            bool has = bit > 16 && off >= FEATURES, looks = bit == 16 && off >= PROFILE;
+            CHECK_STR(reason_with(1u << bit, off), has ? "(kept)" : looks ? profile : zeroes);
         }
     CHECK_STR(reason_with(3u << 16, FEATURES), "(kept)");
     CHECK_STR(reason_with(1u << 17, FEATURES - 1), zeroes);
@@ -344,13 +345,16 @@ TEST(compat_bits_lengthen_immutable_headers)
         for (unsigned l = 0; l < h.n_layers; l++)
             h.layers[l].kind = kind_compact();
         memset(h.features + 136 - cases[i].more, 0xee, cases[i].more);
+        h.profile = (struct profile){.n = 100, .shortest = 1, .longest = 2, .count[35] = 7};
         format_place(&h);
         size_t len = format_encode(&h, slot);
         CHECK(len == LAYER + 42 * LAYER_LEN + cases[i].more + 8);
-        CHECK(slot[len - 9] == (cases[i].more != 0 ? 0xee : 0));
+        bool looks = (cases[i].compat >> 16 & 1) != 0;
+        CHECK(slot[len - 9] == (cases[i].more != 0 && !looks ? 0xee : 0));
         /* The kind is the compact one, whose geometry is another. */
         CHECK(!format_decode(slot, len, &got, &err) && strstr(err.text, "layer 0: ") != NULL);
-        CHECK(memcmp(got.features, h.features, sizeof h.features) == 0);
+        CHECK(memcmp(got.features, h.features, 72) == 0);
+        CHECK(looks == (got.profile.n == 100 && got.profile.count[35] == 7));
         h.compat ^= 1u << 16;
         if (format_len(&h) == len)
             continue;

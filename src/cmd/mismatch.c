@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: MIT */
+#include "cmd/mismatch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/bytes.h"
+#include "base/say.h"
+
+/* ---- Other forms of a key. */
+
+enum form {
+    FORM_NONE,
+    FORM_BEGIN,   /* `to` for the bytes `from`, at its beginning, ... */
+    FORM_END,     /* ... at its end, ... */
+    FORM_FIRST,   /* ... where they are first, ... */
+    FORM_ALL,     /* ... or for each byte `from` */
+    FORM_AROUND,  /* between two `to` */
+    FORM_STRIP,   /* without the bytes `from` at either end, ... */
+    FORM_LEFT,    /* ... or at the beginning */
+    FORM_FIELDS,  /* parted by `from`: the first ones, and the last */
+    FORM_WORDS,   /* the same between blanks */
+    FORM_STRINGS, /* the same between quotes */
+    FORM_LAST,    /* what follows the last byte `from` */
+    FORM_HEADHEX, /* the hexadecimal digits that it begins with */
+    FORM_DIGITS,  /* its digits */
+    FORM_REST,    /* what follows the "://" of a URL, ... */
+    FORM_HOST,    /* ... up to a slash */
+    FORM_LOWER,
+    FORM_UPPER,
+    FORM_UTF8,   /* from Latin-1 */
+    FORM_LATIN1, /* from UTF-8 */
+};
+
+/* ---- The table: in order of strength, what all asked keys do, or have, or are, and hardly any of
+ * the filter's, or the other way round; and what helps then. In the words, N is a field, {A} and
+ * {K} are the lengths of the asked keys and of the filter's. */
+
+/* What reads CSV and JSON. */
+#define FIELD_OF_CSV  "'csvformat -T FILE | seen ...' makes TABs of its delimiters"
+#define VALUE_OF_JSON "'jq -r .NAME FILE | seen ...' takes a value"
+
+enum {
+    CUTS = 1 << 0,   /* the remedy takes a part of the key, which may be another key */
+    FIELDS = 1 << 1, /* it tells fields: one key is enough if fields were taken otherwise */
+};
+
+static const struct row {
+    enum profile_feature feature;
+    unsigned least; /* asked keys for a claim without proof */
+    unsigned flags;
+    const char *what;         /* "end in CR"; NULL: the others are whole sentences */
+    const char *asked, *keys; /* what helps if the asked keys do, and if the filter's do, or "" */
+} rows[] = {
+    {PROFILE_CR, 1, 0, "end in CR", "--crlf", "make it again with --crlf"},
+    {PROFILE_CSVQ, 1, CUTS | FIELDS, "are rows of CSV", FIELD_OF_CSV,
+     "make it again from one field"},
+    {PROFILE_QUOTED, 1, 0, "are between quotes", FIELD_OF_CSV, "make it again without them"},
+    {PROFILE_JSON, 1, CUTS, "are JSON", VALUE_OF_JSON, "make it again from one value"},
+    {PROFILE_HEADHEX, 1, FIELDS, "begin with a digest and go on", "-w -f 1, or -d: -f 1",
+     "make it again with -w -f 1, or -d: -f 1"},
+    {PROFILE_TAB, 1, CUTS | FIELDS, "have TABs in them", "-f N takes a field",
+     "the same -f for both"},
+    {PROFILE_PIPE, 5, CUTS | FIELDS, "have '|' in them", "-d'|' -f N takes a field",
+     "the same -d and -f for both"},
+    {PROFILE_SEMI, 5, CUTS | FIELDS, "have ';' in them", "-d';' -f N takes a field",
+     "the same -d and -f for both"},
+    {PROFILE_COMMA, 20, CUTS | FIELDS, "have ',' in them", "-d, -f N takes a field",
+     "the same -d and -f for both"},
+    {PROFILE_LINENUM, 20, 0, "begin with a number and ':'", "-d: -f 2 (grep without -n)",
+     "make it again with -d: -f 2"},
+    {PROFILE_UUID, 1, 0, "are UUIDs with dashes", "tr -d - <FILE | seen ...", ""},
+    {PROFILE_HEXCASE, 1, 0, NULL,
+     "these digests have capitals, its keys small letters: make it with --ignore-case",
+     "these digests have small letters, its keys capitals: make it with --upper"},
+    {PROFILE_HEXSIZE, 1, 0, NULL,
+     "these have {A} hexadecimal digits, its keys {K}: they are other digests", ""},
+    {PROFILE_HEXLEN, 1, 0, "are digests", "ask the filter that was made with --digest",
+     "make it with --digest NAME --input-digests"},
+    {PROFILE_DATE, 5, 0, "begin with a date", "-w -f N takes a word", "make it without the date"},
+    {PROFILE_SCHEME, 1, 0, "begin with http:// or another scheme", "-d/ -f 3 takes the host", ""},
+    {PROFILE_HTTPS, 20, 0, "begin with https", "", ""},
+    {PROFILE_BLANKEND, 5, 0, "have blanks around them", "-w -f N takes a word",
+     "make it again with --trim"},
+    {PROFILE_SQUOTED, 5, 0, "are between '", "tr -d \\' <FILE | seen ...", ""},
+    {PROFILE_COLON, 20, CUTS | FIELDS, "have ':' in them", "-d: -f N takes a field",
+     "the same -d and -f for both"},
+    {PROFILE_BLANK, 20, CUTS | FIELDS, "have blanks in them", "-w -f N takes a word",
+     "the same -w and -f for both"},
+    {PROFILE_WWW, 20, 0, "begin with www.", "", ""},
+    {PROFILE_ENDSLASH, 20, 0, "end in '/'", "", ""},
+    {PROFILE_DOTSLASH, 5, 0, "begin with ./", "cut -c 3- FILE | seen ...", ""},
+    {PROFILE_ABS, 5, 0, "begin with '/'", "", ""},
+    {PROFILE_GT, 5, 0, "begin with '<' or '>'", "", ""},
+    {PROFILE_AT, 20, CUTS, "have '@' in them", "-d@ -f 2 takes what follows it", ""},
+    {PROFILE_PLUS, 5, 0, "begin with '+'", "", ""},
+    {PROFILE_BSLASH, 5, CUTS, "have '\\' in them", "", ""},
+    {PROFILE_COMB, 1, 0, "are in decomposed form (NFD)", "uconv -x nfc FILE | seen ...",
+     "uconv -x nfd FILE | seen ..."},
+    {PROFILE_LATIN1, 1, 0, NULL,
+     "these are not UTF-8, its keys are: iconv -f latin1 -t utf-8 FILE | seen ...",
+     "its keys are not UTF-8, these are: iconv -f utf-8 -t latin1 FILE | seen ..."},
+    {PROFILE_ENDDOT, 20, 0, "end in '.'", "", ""},
+    {PROFILE_CASE, 20, 0, NULL,
+     "these have capitals, its keys small letters: make it with --ignore-case",
+     "these have small letters, its keys capitals: make it with --upper"},
+    {PROFILE_PAD, 5, 0, "have zeros before them", "", "its keys are {K} digits"},
+    {PROFILE_DIGITS, 20, 0, "are numbers", "is it another field (-f)?",
+     "is it another field (-f)?"},
+    {PROFILE_SLASH, 20, CUTS, "have '/' in them", "-d/ -f -1 takes the name", ""},
+};
+
+enum { N_ROWS = sizeof rows / sizeof *rows };
+
+/* The forms of asked keys that may be there. */
+static const struct remedy {
+    enum profile_feature feature;
+    enum profile_side side;
+    enum form form;
+    const char *from, *to;
+} remedies[] = {
+    {PROFILE_CR, PROFILE_ASKED_HAVE, FORM_END, "\r", ""},
+    {PROFILE_CR, PROFILE_KEYS_HAVE, FORM_END, "", "\r"},
+    {PROFILE_CSVQ, PROFILE_ASKED_HAVE, FORM_STRINGS, "\"", ""},
+    {PROFILE_QUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "\"", ""},
+    {PROFILE_QUOTED, PROFILE_KEYS_HAVE, FORM_AROUND, "", "\""},
+    {PROFILE_JSON, PROFILE_ASKED_HAVE, FORM_STRINGS, "\"", ""},
+    {PROFILE_HEADHEX, PROFILE_ASKED_HAVE, FORM_HEADHEX, "", ""},
+    {PROFILE_TAB, PROFILE_ASKED_HAVE, FORM_FIELDS, "\t", ""},
+    {PROFILE_PIPE, PROFILE_ASKED_HAVE, FORM_FIELDS, "|", ""},
+    {PROFILE_SEMI, PROFILE_ASKED_HAVE, FORM_FIELDS, ";", ""},
+    {PROFILE_COMMA, PROFILE_ASKED_HAVE, FORM_FIELDS, ",", ""},
+    {PROFILE_COLON, PROFILE_ASKED_HAVE, FORM_FIELDS, ":", ""},
+    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
+    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_ALL, " ", ""},
+    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_STRIP, " \t", ""},
+    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
+    {PROFILE_SQUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "'", ""},
+    {PROFILE_SQUOTED, PROFILE_KEYS_HAVE, FORM_AROUND, "", "'"},
+    {PROFILE_UUID, PROFILE_ASKED_HAVE, FORM_ALL, "-", ""},
+    {PROFILE_HEXCASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
+    {PROFILE_HEXCASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
+    {PROFILE_CASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
+    {PROFILE_CASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
+    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_REST, "", ""},
+    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_HOST, "", ""},
+    {PROFILE_SCHEME, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "http://"},
+    {PROFILE_SCHEME, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "https://"},
+    {PROFILE_HTTPS, PROFILE_ASKED_HAVE, FORM_BEGIN, "https", "http"},
+    {PROFILE_HTTPS, PROFILE_KEYS_HAVE, FORM_BEGIN, "http", "https"},
+    {PROFILE_WWW, PROFILE_ASKED_HAVE, FORM_FIRST, "www.", ""},
+    {PROFILE_WWW, PROFILE_KEYS_HAVE, FORM_FIRST, "://", "://www."},
+    {PROFILE_WWW, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "www."},
+    {PROFILE_ENDSLASH, PROFILE_ASKED_HAVE, FORM_END, "/", ""},
+    {PROFILE_ENDSLASH, PROFILE_KEYS_HAVE, FORM_END, "", "/"},
+    {PROFILE_DOTSLASH, PROFILE_ASKED_HAVE, FORM_BEGIN, "./", ""},
+    {PROFILE_DOTSLASH, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "./"},
+    {PROFILE_ABS, PROFILE_ASKED_HAVE, FORM_BEGIN, "/", ""},
+    {PROFILE_ABS, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "/"},
+    {PROFILE_GT, PROFILE_ASKED_HAVE, FORM_BEGIN, ">", ""},
+    {PROFILE_GT, PROFILE_ASKED_HAVE, FORM_BEGIN, "<", ""},
+    {PROFILE_AT, PROFILE_ASKED_HAVE, FORM_LAST, "@", ""},
+    {PROFILE_PLUS, PROFILE_ASKED_HAVE, FORM_BEGIN, "+", ""},
+    {PROFILE_PLUS, PROFILE_ASKED_HAVE, FORM_BEGIN, "+", "00"},
+    {PROFILE_PLUS, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "+"},
+    {PROFILE_PLUS, PROFILE_KEYS_HAVE, FORM_BEGIN, "00", "+"},
+    {PROFILE_BSLASH, PROFILE_ASKED_HAVE, FORM_LAST, "\\", ""},
+    {PROFILE_BSLASH, PROFILE_ASKED_HAVE, FORM_ALL, "\\", "/"},
+    {PROFILE_LATIN1, PROFILE_ASKED_HAVE, FORM_UTF8, "", ""},
+    {PROFILE_LATIN1, PROFILE_KEYS_HAVE, FORM_LATIN1, "", ""},
+    {PROFILE_ENDDOT, PROFILE_ASKED_HAVE, FORM_END, ".", ""},
+    {PROFILE_ENDDOT, PROFILE_KEYS_HAVE, FORM_END, "", "."},
+    {PROFILE_PAD, PROFILE_ASKED_HAVE, FORM_LEFT, "0", ""},
+    {PROFILE_DIGITS, PROFILE_KEYS_HAVE, FORM_DIGITS, "", ""},
+    {PROFILE_SLASH, PROFILE_ASKED_HAVE, FORM_LAST, "/", ""},
+};
+
+enum { N_REMEDIES = sizeof remedies / sizeof *remedies };
+
+/* ---- Making the forms. */
+
+enum { PARTS = 9 }; /* the first 8, and the last */
+
+struct text {
+    char *data; /* room for 2 * MISMATCH_LEN + 16 bytes */
+    size_t len;
+};
+
+static void put(struct text *t, const char *data, size_t len)
+{
+    memcpy(t->data + t->len, data, len);
+    t->len += len;
+}
+
+static void put_string(struct text *t, const char *s)
+{
+    put(t, s, strlen(s));
+}
+
+static bool is_hex(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
+}
+
+static bool is_one_of(const char *bytes, char c)
+{
+    return c != '\0' && strchr(bytes, c) != NULL;
+}
+
+/* Part `number` of what the bytes r->from separate, from 0; the last one for PARTS - 1. Words are
+ * not empty; of parts between quotes, every second is a string. */
+static bool take_part(const struct mismatch_key *key, const struct remedy *r, unsigned number,
+                      struct text *t)
+{
+    const char *at = key->text, *end = at + key->len, *part = NULL;
+    size_t len = 0;
+    for (unsigned n = 0, i = 0; at <= end; i++) {
+        size_t left = (size_t)(end - at), stop = 0;
+        while (stop < left && !is_one_of(r->from, at[stop]))
+            stop++;
+        bool counts = r->form == FORM_WORDS ? stop > 0 : r->form != FORM_STRINGS || i % 2 == 1;
+        if (counts) {
+            part = at;
+            len = stop;
+        }
+        if (counts && n++ == number && number < PARTS - 1)
+            break;
+        at += stop + 1;
+        if (at > end && number < PARTS - 1)
+            return false;
+    }
+    if (part != NULL)
+        put(t, part, len);
+    return part != NULL;
+}
+
+static void swap_each(const struct mismatch_key *key, char from, const char *to, struct text *t)
+{
+    for (size_t i = 0; i < key->len; i++)
+        if (key->text[i] == from)
+            put_string(t, to);
+        else
+            put(t, key->text + i, 1);
+}
+
+static void swap_at(const struct mismatch_key *key, size_t at, const struct remedy *r,
+                    struct text *t)
+{
+    size_t len = strlen(r->from);
+    put(t, key->text, at);
+    put_string(t, r->to);
+    put(t, key->text + at + len, key->len - at - len);
+}
+
+static bool swap(const struct mismatch_key *key, const struct remedy *r, struct text *t)
+{
+    size_t len = strlen(r->from), at = r->form == FORM_END ? key->len - len : 0;
+    if (key->len < len)
+        return false;
+    while (r->form == FORM_FIRST && at < key->len - len &&
+           memcmp(key->text + at, r->from, len) != 0)
+        at++;
+    if (memcmp(key->text + at, r->from, len) != 0)
+        return false;
+    swap_at(key, at, r, t);
+    return true;
+}
+
+static void strip(const struct mismatch_key *key, const struct remedy *r, struct text *t)
+{
+    size_t from = 0, to = key->len;
+    while (from < to && is_one_of(r->from, key->text[from]))
+        from++;
+    while (r->form == FORM_STRIP && from < to && is_one_of(r->from, key->text[to - 1]))
+        to--;
+    put(t, key->text + from, to - from);
+}
+
+static void take_rest(const struct mismatch_key *key, bool host, struct text *t)
+{
+    const char *at = key->text, *end = at + key->len, *stop = end;
+    for (const char *c = at; c + 3 <= end && at == key->text; c++)
+        if (memcmp(c, "://", 3) == 0)
+            at = c + 3;
+    if (host)
+        for (stop = at; stop < end && !is_one_of("/?", *stop); stop++)
+            ;
+    put(t, at, (size_t)(stop - at));
+}
+
+/* A byte that is not ASCII, between Latin-1 and UTF-8. */
+static void recode(const struct mismatch_key *key, bool to_utf8, struct text *t)
+{
+    for (size_t i = 0; i < key->len; i++) {
+        uint8_t c = (uint8_t)key->text[i], next = i + 1 < key->len ? (uint8_t)key->text[i + 1] : 0;
+        char two[] = {(char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))};
+        char one = (char)(c << 6 | (next & 0x3f));
+        if (to_utf8 && c > 0x7f)
+            put(t, two, sizeof two);
+        else if (!to_utf8 && (c & 0xfe) == 0xc2 && i + 1 < key->len)
+            put(t, &one, !!++i);
+        else
+            put(t, key->text + i, 1);
+    }
+}
+
+static void fold(const struct mismatch_key *key, char first, struct text *t)
+{
+    for (size_t i = 0; i < key->len; i++) {
+        char c = key->text[i];
+        c = (uint8_t)(c - first) < 26 ? (char)(c ^ 0x20) : c;
+        put(t, &c, 1);
+    }
+}
+
+static void take_bytes(const struct mismatch_key *key, bool (*is)(char c), bool head,
+                       struct text *t)
+{
+    for (size_t i = 0; i < key->len && (!head || is(key->text[i])); i++)
+        if (is(key->text[i]))
+            put(t, key->text + i, 1);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Writes the key in another form, or the part `number` of it. False: it has none. */
+static bool reform(const struct mismatch_key *key, const struct remedy *r, unsigned number,
+                   struct text *t)
+{
+    const char *last;
+    if (r->form == FORM_FIELDS || r->form == FORM_WORDS || r->form == FORM_STRINGS)
+        return take_part(key, r, number, t);
+    if (number > 0)
+        return false;
+    switch (r->form) {
+    case FORM_BEGIN:
+    case FORM_END:
+    case FORM_FIRST:
+        return swap(key, r, t);
+    case FORM_ALL:
+        swap_each(key, r->from[0], r->to, t);
+        break;
+    case FORM_AROUND:
+        put_string(t, r->to);
+        put(t, key->text, key->len);
+        put_string(t, r->to);
+        break;
+    case FORM_STRIP:
+    case FORM_LEFT:
+        strip(key, r, t);
+        break;
+    case FORM_LAST:
+        last = bytes_last(key->text, r->from[0], key->len);
+        last = last != NULL ? last + 1 : key->text;
+        put(t, last, key->len - (size_t)(last - key->text));
+        break;
+    case FORM_HEADHEX:
+        take_bytes(key, is_hex, true, t);
+        break;
+    case FORM_DIGITS:
+        take_bytes(key, is_digit, false, t);
+        break;
+    case FORM_REST:
+    case FORM_HOST:
+        take_rest(key, r->form == FORM_HOST, t);
+        break;
+    case FORM_LOWER:
+    case FORM_UPPER:
+        fold(key, r->form == FORM_LOWER ? 'A' : 'a', t);
+        break;
+    case FORM_UTF8:
+    case FORM_LATIN1:
+        recode(key, r->form == FORM_UTF8, t);
+        break;
+    default:
+        return false;
+    }
+    return t->len > 0 && (t->len != key->len || memcmp(t->data, key->text, t->len) != 0);
+}
+
+/* ---- The keys that are asked. */
+
+/* A batch of these records' keys, as prepared by trimming and folding. NULL: out of memory. */
+static struct batch *cut(struct key_rule *rule, const char *data, size_t len)
+{
+    rule->prep &= PREP_TRIM | PREP_CASE;
+    rule->hash = NULL;
+    rule->bytes = false;
+    rule->skip_bad = true;
+    struct batch *b = batch_new(rule);
+    if (b != NULL)
+        batch_start(b, data, len);
+    return b;
+}
+
+void mismatch_take(struct mismatch *m, const char *data, size_t len)
+{
+    struct key_rule rule = *m->rule;
+    if (m->key == NULL)
+        m->key = malloc(MISMATCH_TRIED * sizeof *m->key);
+    struct batch *b = m->key != NULL && profile_suits(m->rule) ? cut(&rule, data, len) : NULL;
+    while (b != NULL && m->asked.n < MISMATCH_KEYS && batch_next(b))
+        for (size_t i = 0; i < b->n && m->asked.n < MISMATCH_KEYS; i++) {
+            size_t key_len;
+            if (bit_of(b->bad, i))
+                continue;
+            const char *key = batch_key(b, i, &key_len);
+            profile_count(&m->asked, profile_features(key, key_len), key_len);
+            if (m->n_tried == MISMATCH_TRIED || key_len > MISMATCH_LEN)
+                continue;
+            m->key[m->n_tried].len = key_len;
+            memcpy(m->key[m->n_tried++].text, key, key_len);
+        }
+    batch_free(b);
+}
+
+void mismatch_end(struct mismatch *m)
+{
+    free(m->key);
+    m->key = NULL;
+}
+
+/* ---- Proof. */
+
+/* A difference. */
+struct finding {
+    const struct row *row;
+    enum profile_side side;
+};
+
+/* One of which the filter has the other form. */
+struct proof {
+    struct finding of; /* row NULL: none */
+    unsigned part, hits;
+    char example[80]; /* empty: a longer one */
+};
+
+enum { ROOM = 4 * MISMATCH_LEN + 64 }; /* for all forms of a key in one row */
+
+/* The forms of the keys that a difference proposes. */
+struct forms {
+    char text[MISMATCH_TRIED * ROOM]; /* each with a terminator */
+    size_t len;
+    unsigned n;
+    const struct remedy *remedy[BATCH_MAX];
+    unsigned part[BATCH_MAX];
+};
+
+static void propose(const struct mismatch *m, const struct finding *of, struct forms *f)
+{
+    f->n = 0;
+    f->len = 0;
+    for (unsigned i = 0; i < m->n_tried * N_REMEDIES * PARTS && f->n < BATCH_MAX; i++) {
+        const struct remedy *r = &remedies[i / PARTS % N_REMEDIES];
+        struct text t = {f->text + f->len, 0};
+        if (r->feature != of->row->feature || r->side != of->side ||
+            !reform(&m->key[i / PARTS / N_REMEDIES], r, i % PARTS, &t) ||
+            (m->asked.n < 5 && (of->row->flags & CUTS) != 0 && t.len < 8) ||
+            memchr(t.data, m->rule->terminator, t.len) != NULL)
+            continue;
+        f->remedy[f->n] = r;
+        f->part[f->n++] = i % PARTS;
+        t.data[t.len] = m->rule->terminator;
+        f->len += t.len + 1;
+    }
+}
+
+/* Asks for the forms; one that is there for more keys than best->hits replaces that. */
+static void ask(const struct mismatch *m, struct store *s, const struct finding *of,
+                struct forms *f, struct proof *best)
+{
+    const struct key_rule rule = {.given = true,
+                                  .terminator = m->rule->terminator,
+                                  .prep = m->rule->prep & PREP_ENCODING,
+                                  .hash = m->rule->hash,
+                                  .seed = m->rule->seed,
+                                  .bytes = m->rule->bytes,
+                                  .skip_bad = true};
+    uint64_t present[BATCH_MAX / 64];
+    unsigned hits[N_REMEDIES][PARTS] = {{0}}, n = m->asked.n;
+    unsigned least = n < 5 ? 1 : n < 8 ? 2 : (n < MISMATCH_TRIED ? n : MISMATCH_TRIED) / 4;
+    struct err ignored;
+    propose(m, of, f);
+    struct batch *b = f->n > 0 ? batch_new(&rule) : NULL;
+    if (b == NULL)
+        return;
+    batch_start(b, f->text, f->len);
+    bool ok = batch_next(b) && store_query(s, batch_hashes(b), b->n, present, &ignored);
+    for (size_t i = 0; ok && i < b->n; i++) {
+        const struct remedy *r = f->remedy[i];
+        unsigned *found = &hits[r - remedies][f->part[i]];
+        if (!bit_of(present, i) || bit_of(b->bad, i) || ++*found < least || *found <= best->hits)
+            continue;
+        size_t len = (size_t)(b->record[i + 1] - b->record[i]) - 1;
+        bool fields = r->form == FORM_FIELDS || r->form == FORM_WORDS;
+        *best = (struct proof){*of, fields ? f->part[i] + 1 : 0, *found, ""};
+        if (len < sizeof best->example)
+            memcpy(best->example, b->record[i], len);
+    }
+    batch_free(b);
+}
+
+/* What the table says of the keys. */
+struct verdict {
+    struct finding found[N_ROWS];
+    unsigned n, weak;
+};
+
+static void judge(const struct profile *keys, const struct profile *asked, struct verdict *v)
+{
+    v->n = v->weak = 0;
+    for (unsigned i = 0; i < N_ROWS; i++) {
+        enum profile_side side = profile_differs(keys, asked, rows[i].feature);
+        if (side == PROFILE_SAME)
+            continue;
+        v->found[v->n++] = (struct finding){&rows[i], side};
+        v->weak += rows[i].least >= 5;
+    }
+}
+
+/* Asks the filter for the forms that the differences propose. */
+static void prove(const struct mismatch *m, struct store *s, const struct verdict *v, bool strong,
+                  struct forms *f, struct proof *best)
+{
+    for (unsigned i = 0; i < v->n; i++) {
+        const struct row *row = v->found[i].row;
+        bool word = row->feature == PROFILE_BLANK || row->feature == PROFILE_AT; /* of a phrase */
+        if (!(m->asked.n < 5 && (word || (strong && row->least > 1))))
+            ask(m, s, &v->found[i], f, best);
+    }
+}
+
+/* A profile of no kind, for a filter that has none: everything that the asked keys have differs. */
+static struct profile imagine(bool capitals)
+{
+    struct profile p = {.n = PROFILE_MOST};
+    p.count[PROFILE_HEXLEN] = p.count[capitals ? PROFILE_UPPER : PROFILE_LOWER] = PROFILE_MOST;
+    return p;
+}
+
+/* One key may be found by chance: not where that is more likely than this. */
+static const double CHANCE = 1e-3;
+
+static void seek_proof(const struct mismatch *m, struct store *s, struct proof *best)
+{
+    struct verdict v;
+    const struct profile *keys = &s->header->profile;
+    bool lucky = m->asked.n == 1 && s->header->fpr_design > CHANCE;
+    struct forms *f = lucky ? NULL : malloc(sizeof *f);
+    for (int i = 0; f != NULL && i < (keys->n > 0 ? 1 : 2); i++) {
+        const struct profile none = imagine(i == 1);
+        judge(keys->n > 0 ? keys : &none, &m->asked, &v);
+        prove(m, s, &v, keys->n == 0, f, best);
+    }
+    free(f);
+}
+
+/* ---- What is likely without proof. */
+
+/* Sets *of to the first difference, if any is clear enough for so many asked and sampled keys. */
+static bool is_likely(const struct mismatch *m, const struct profile *keys, bool cut_otherwise,
+                      struct finding *of)
+{
+    struct verdict v;
+    unsigned n = m->asked.n;
+    judge(keys, &m->asked, &v);
+    *of = v.found[0];
+    for (unsigned i = 0; i < v.n; i++) {
+        const struct row *row = v.found[i].row;
+        bool many = n >= row->least || (n >= 5 && v.weak >= 3) ||
+                    (cut_otherwise && (row->flags & FIELDS) != 0);
+        bool some = n >= row->least && n >= 5 && row->least < 20;
+        bool few = n >= 20 && row->least <= 1;
+        if (keys->n >= 250 ? many : keys->n >= 50 ? some : keys->n >= 10 && few)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Words. */
+
+/* Adds "none of these 200 keys is in 'f'". */
+static void add_none(const struct mismatch *m, const char *name, struct err *err)
+{
+    const char *these = m->asked.n == MISMATCH_KEYS ? "the first" : "these";
+    if (m->asked.n == 1)
+        fail_more(err, "this key is not in '%s'", name);
+    else if (m->found == 0)
+        fail_more(err, "none of %s %u keys is in '%s'", these, m->asked.n, name);
+    else
+        fail_more(err, "only %u of %s %u keys %s in '%s'", m->found, these, m->asked.n,
+                  m->found == 1 ? "is" : "are", name);
+}
+
+/* The words, with their numbers. */
+static void add_words(const char *words, unsigned part, const struct mismatch *m,
+                      const struct profile *keys, struct err *err)
+{
+    for (const char *c = words; *c != '\0'; c++)
+        if (strncmp(c, "{A}", 3) == 0 || strncmp(c, "{K}", 3) == 0) {
+            fail_more(err, "%u", c[1] == 'A' ? m->asked.longest : keys->longest);
+            c += 2;
+        } else if (part > 0 && strncmp(c, "-f N", 4) == 0) {
+            fail_more(err, "-f %d", part < PARTS ? (int)part : -1);
+            c += 3;
+        } else {
+            fail_more(err, "%c", *c);
+        }
+}
+
+/* "these end in CR, its keys do not: --crlf" */
+static void add_difference(const struct finding *of, unsigned part, const struct mismatch *m,
+                           const struct profile *keys, struct err *err)
+{
+    const char *what = of->row->what;
+    bool asked = of->side == PROFILE_ASKED_HAVE;
+    const char *helps = asked ? of->row->asked : of->row->keys;
+    if (what != NULL) {
+        const char *verb = strncmp(what, "are ", 4) == 0    ? "are"
+                           : strncmp(what, "have ", 5) == 0 ? "have"
+                                                            : "do";
+        fail_more(err, "%s %s, %s %s not%s", asked ? "these" : "its keys", what,
+                  asked ? "its keys" : "these", verb, helps[0] != '\0' ? ": " : "");
+    }
+    add_words(helps, part, m, keys, err);
+}
+
+bool mismatch_finds_few(const struct mismatch *m)
+{
+    return m->asked.n > 0 && m->found <= m->asked.n / 64;
+}
+
+bool mismatch_note(struct mismatch *m, struct store *s)
+{
+    struct proof best = {0};
+    struct err what;
+    const struct reading now = reading_of(m->rule);
+    const struct profile *keys = &s->header->profile;
+    seek_proof(m, s, &best);
+    if (best.of.row == NULL &&
+        !is_likely(m, keys, reading_differs(&s->header->reading, &now), &best.of))
+        return false;
+    fail(&what, "%s", "");
+    add_none(m, s->name, &what);
+    if (best.example[0] != '\0')
+        fail_more(&what, ", but '%s' is", best.example);
+    fail_more(&what, ": ");
+    add_difference(&best.of, best.part, m, keys, &what);
+    say_note("%s", what.text);
+    return true;
+}
+
+bool mismatch_recut(struct mismatch *m, const struct store *s, const char *data, size_t len,
+                    struct err *err)
+{
+    struct key_rule rule = *m->rule;
+    struct mismatch again = {.rule = &rule};
+    struct verdict v;
+    struct finding ignored;
+    char options[READING_TEXT];
+    const struct header *h = s->header;
+    const struct reading now = reading_of(m->rule);
+    if (!reading_differs(&h->reading, &now) || !reading_rule(&h->reading, &rule) ||
+        !is_likely(m, &h->profile, true, &ignored))
+        return false;
+    mismatch_take(&again, data, len);
+    judge(&h->profile, &again.asked, &v);
+    mismatch_end(&again);
+    if (again.asked.n < m->asked.n - m->asked.n / 10 || v.n > 0)
+        return false;
+    fail(err, "nothing was added: ");
+    add_none(m, s->name, err);
+    fail_more(err,
+              "; its keys were taken with %s, which fits these records too (-f 0 takes them whole)",
+              reading_options(&h->reading, options));
+    return true;
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What a filter's keys look like (keys/profile.h), and what is said when keys are asked that look different.
+
+load ../lib/helpers
+
+# forms MODE N FULL-N: tests/lib/forms.py, with more pairs if FULL is set.
+forms() { python3 "$BATS_TEST_DIRNAME/../lib/forms.py" "$1" "$([ -n "${FULL-}" ] && echo "$3" || echo "$2")"; }
+
+# looks FILTER TEXT: stats says this.
+looks() { equal "$(seen stats --json "$1" | jq -r .keys_look_like)" "$2"; }
+
+@test "keys in another form: what differs is named" {
+    forms other 12 1000
+}
+
+@test "other keys of the same form: hardly a note" {
+    forms same 40 5000
+}
+
+@test "single keys that are rightly absent: hardly a note" {
+    forms absent 80 20000
+}
+
+@test "records that fit if they are cut as the filter's keys were are refused, and others are not" {
+    forms refused 3 100
+}
+
+@test "a profile is kept by what adds keys, and by merges" {
+    seq 999 >numbers
+    sed 's/^/x@/' numbers >mails
+    seen create f.seen numbers
+    looks f.seen '1 to 3 digits'
+    seen create -j3 --reproducible g.seen <(sort -R numbers) numbers
+    seen create -j1 --reproducible h.seen numbers numbers
+    cmp g.seen h.seen
+    quiet seen add -f 0 f.seen mails
+    looks f.seen '1 to 5 bytes'
+    seen create --compact c.seen numbers
+    looks c.seen '1 to 3 digits'
+    seen create --counted n.seen numbers
+    quiet seen add n.seen numbers
+    looks n.seen '1 to 3 digits'
+    seen merge -o m.seen c.seen c.seen
+    looks m.seen '1 to 3 digits'
+    seen merge -o mm.seen g.seen f.seen
+    looks mm.seen '1 to 5 bytes'
+    seen shrink -p 0.01 -o s.seen g.seen
+    looks s.seen '1 to 3 digits'
+    seen dedup --create d.seen mails 2>said >out
+    looks d.seen "3 to 5 bytes, '@', small letters"
+    # Too few tell too much; so do some kinds. What is left out stays out.
+    seen create few.seen <(head -n 63 numbers)
+    seen create --secret secret --new-secret secret.seen numbers
+    seen create --digest sha1 digest.seen numbers
+    seen create --hex hex.seen <(seq 1000 1999)
+    seen create --no-profile no.seen numbers
+    seen add no.seen <(seq 5000)
+    seen create --no-profile --empty -n 10000 empty.seen
+    seen add empty.seen numbers
+    seen merge -o both.seen g.seen no.seen
+    seen merge --intersect -o same.seen h.seen h.seen
+    for name in few secret digest hex no empty both same; do
+        looks $name.seen null
+        [ $name = secret ] || reader verify $name.seen
+    done
+}
+
+@test "add and dedup refuse another field before anything is added; -f 0 insists" {
+    seq 1000 | sed 's|.*|&,http://h&.example/p|' >rows
+    seq 1001 1300 | sed 's|.*|&,http://h&.example/p|' >more
+    seen create -d, -f2 f.seen rows
+    cp f.seen before
+    for command in add dedup; do
+        refuses "seen: nothing was added: none of the first 256 keys is in 'f.seen'; its keys were taken with -d, \
+-f 2, which fits these records too (-f 0 takes them whole)" seen $command f.seen more
+        [ "$(seen query -c -f 0 f.seen more)$(seen query -c -d, -f 2 f.seen more 2>/dev/null)" = 00 ]
+    done
+    quiet seen add -d, -f 2 f.seen more
+    run -0 --separate-stderr seen dedup -f 0 f.seen more
+    [ "${#lines[@]}" = 300 ]
+    [ -z "$stderr" ]
+    # Another feed is none of these.
+    cp before f.seen
+    run -0 --separate-stderr seen add f.seen <(seq 300 | sed 's/.*/key & of another feed/')
+    [[ $stderr == "seen: note: none of the first 256 keys is in 'f.seen'"* ]]
+}
