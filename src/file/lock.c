@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "port/port.h"
+#include "base/parallel.h"
 #include "base/sig.h"
 
 static bool lock(int fd, short type, off_t byte, bool wait, bool give_up)
@@ -67,7 +68,7 @@ static bool start_teller(struct teller *t, pthread_t *thread)
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool ok = pthread_create(thread, NULL, tell, t) == 0;
+    bool ok = parallel_start(thread, tell, t);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return ok;
 }

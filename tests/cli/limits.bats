@@ -191,3 +191,40 @@ named()
     seen plan --json -s 15P | jq -e '.n_design / pow(2; 64) * 10 | . > 0.000999 and . <= 0.001'
     seen plan --json -s 15P -p 1e-9 | jq -e '.n_design < 1844674408'
 }
+
+@test "a stack of 64 KiB is enough" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more'
+    seq 20000 >keys
+    # A signal comes to the thread that works, here for a lock.
+    quiet seen create f -k old
+    hold_lock f
+    (ulimit -s 64 && exec env --default-signal=INT,TERM seen add f -k new) 3>&- &
+    until_waiting f $!
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    [ $status = 143 ]
+    echo >release
+    wait "$holder"
+    ulimit -s 64
+    seen create f.seen keys
+    seq 30000 | seen add f.seen
+    [ "$(seq 40000 | seen dedup f.seen | wc -l)" -ge 9900 ]
+    [ "$(seen query -c f.seen keys)" = 20000 ]
+    seen stats f.seen >/dev/null
+    seen merge f.seen f.seen -o all.seen
+    seen verify f.seen all.seen
+    seen shrink -o less.seen all.seen
+    seen plan -n 10M >/dev/null
+    seen create --counted c.seen keys
+    seen remove c.seen <(seq 100)
+    seen create --compact k.seen keys
+    [ "$(seen query -c k.seen keys)" = 20000 ]
+    [[ $(seen --version) == *'without filters of other programs'* ]] || {
+        seen create --layout guava -n 20000 g.seen keys
+        seen export g.seen -o bits
+    }
+    # A command that ends by itself says so by its status.
+    run -2 seen stats none.seen
+    run -1 seen query -q f.seen -k never
+}
