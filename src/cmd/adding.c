@@ -353,7 +353,7 @@ static unsigned count_found(const struct adding *a, const struct added *r)
 /* Does -f 0 say that whole records are the keys, whatever those of the filter are? */
 static bool insists(const struct adding *a)
 {
-    return a->keyopt.field_given && a->keyopt.rule.field[0] == 0;
+    return a->keyopt.fields != NULL && a->keyopt.rule.field[0] == 0;
 }
 
 /* Compares the first keys with the filter's, if that has hardly any of them. False: they are cut in

@@ -207,9 +207,7 @@ static const struct {
     {OF_LINES, is_hex_escape,
      "are like $HEX[6b6579], which is taken as it is; perl -pe "
      "'s/^\\$HEX\\[(.*)]$/pack \"H*\", $1/e' writes the bytes that are meant"},
-    {OF_LINES | NAMED, is_quoted,
-     "there is a delimiter between quotes: quotes of CSV are not understood: 'Tables with "
-     "quotes' in seen(7) has a recipe"},
+    {OF_LINES | NAMED, is_quoted, "there is a delimiter between quotes: --csv understands quotes"},
 };
 
 enum { N_LOOKS = sizeof looks / sizeof *looks }; /* at most 32 */
@@ -337,7 +335,9 @@ bool advice_look(struct advice *a, const char *where, const struct chunk *chunk,
         a->left = LOOK_BYTES;
         a->not_each = 0;
     }
-    if (chunk->header > 0 || a->left == 0 || l.wanted == 0 || !begin(a))
+    const struct key_rule *rule = &a->keyopt->rule;
+    if (rule->csv != NULL || rule->paths != NULL || chunk->header > 0 || a->left == 0 ||
+        l.wanted == 0 || !begin(a))
         return true;
     struct batch *b = a->batch;
     batch_start(b, chunk->data, first_bytes(a, chunk));

@@ -70,7 +70,7 @@ static const struct opt_hint hints[] = {
     {"-u", "each new record is printed, once; -v prints the others"},
     {"--counted", "dedup needs no counts; 'seen create --counted' makes a set that has them, and "
                   "'seen add' adds to it"},
-    {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
+    {"--json", "--jsonl -f .NAME reads lines of JSON"},
     {"--dry-run", "'seen query -v FILTER | seen dedup' prints new records, and adds nothing"},
     {"--confirm",
      "'seen query -v --confirm' prints the records that are not in a list: see seen(7)"},
@@ -193,6 +193,9 @@ static bool write_copies(struct dedup *d, struct added *r, size_t *written)
 {
     const struct chunk *chunk = r->part.chunk;
     const char *limit = chunk->data + chunk->len;
+    bool marks = chunk->first_header && d->annotate && d->adding.keyopt.rule.csv != NULL;
+    if (marks && !output_bytes(&r->out, "#\t", PREFIX))
+        return false;
     bool ok = chunk->first_header ? output_bytes(&r->out, chunk->data, chunk->len)
               : d->annotate       ? copy_annotated(&r->out, r)
                                   : copy_selected(&r->out, r, limit);

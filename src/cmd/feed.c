@@ -28,6 +28,7 @@ static void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
 static void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
 {
     of_chunk->bad_record = b->bad_record;
+    of_chunk->newlines = b->newlines;
     if (b->bad_record)
         of_chunk->reason = b->bad_reason;
 }
@@ -49,7 +50,7 @@ static void tally_begin(struct tally *t, const struct chunk *chunk)
 static void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
 {
     t->records += of_chunk->records - of_chunk->comments;
-    t->in_file += of_chunk->records + of_chunk->header;
+    t->in_file += of_chunk->records + of_chunk->header + of_chunk->newlines;
     t->bad += of_chunk->bad;
     t->empty += of_chunk->empty;
     t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
@@ -113,6 +114,8 @@ void feed_start(struct feed_part *part)
 {
     const struct chunk *chunk = part->chunk;
     part->tally = (struct chunk_tally){.header = chunk->header};
+    part->batch->columns = &chunk->columns;
+    part->batch->first = chunk->first;
     batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
 }
 
@@ -133,6 +136,12 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
         return;
     const char *record = chunk->data + chunk->len;
     bool is_text = f->keyopt->rule.terminator == '\n';
+    if (f->keyopt->rule.csv != NULL) {
+        part->tally.bad_record = true;
+        fail(&part->tally.reason, "is longer than half of --memory (%s): is a quote not closed?",
+             num_show_bytes(limit, f->keyopt->memory / 2));
+        return;
+    }
     bool other = memchr(record, is_text ? '\0' : '\n', chunk->too_long) != NULL;
     part->tally.bad_record = true;
     fail(&part->tally.reason, "is longer than half of --memory (%s): %zu bytes so far%s",

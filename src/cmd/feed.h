@@ -51,6 +51,7 @@ struct chunk_tally {
     uint64_t comments; /* counted in `records`, too */
     uint64_t empty;    /* keys; counted by `work`, if they are reported */
     uint64_t header;   /* records of a header, not counted in `records` */
+    uint64_t newlines; /* between quotes of CSV */
     size_t hex_len;    /* of all keys (batch_join_len) */
     bool bad_record;   /* stopped before record `records` of the chunk, which has no key */
     struct err reason;
@@ -60,7 +61,8 @@ struct chunk_tally {
 struct tally {
     const struct input *input;
     size_t file;
-    uint64_t in_file;      /* records before the next one in that file, or in the keys given */
+    uint64_t in_file;      /* records before the next one in that file, or in the keys given; lines
+                              of CSV */
     uint64_t records, bad; /* without comments */
     uint64_t empty;
     size_t hex_len;

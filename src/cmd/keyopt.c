@@ -25,16 +25,27 @@ const struct opt keyopt_opts[] = {
      REPEATED, .not_with = " KEYFILE", .why = "gives the keys, and -f chooses fields of records"},
     {'0', "null", NULL, "records end with NUL, not newline; on output too", OWN},
     {'z', "null-data", NULL, "the same as -0", OWN},
-    {'d', "delimiter", "C",
-     "field separator for -f, one byte (default TAB); quotes of CSV are not understood", OWN,
-     .needs = " field", .not_with = " whitespace", .why = "is for fields"},
+    {'d', "delimiter", "C", "field separator for -f, one byte (default TAB; with --csv, a comma)",
+     OWN, .needs = " field csv", .not_with = " whitespace jsonl", .why = "is for fields"},
     {'w', "whitespace", NULL, "fields for -f are separated by runs of blanks and tabs, as in awk",
-     FLAG(struct keyopt, rule.whitespace), .needs = " field", .why = "is for fields"},
+     FLAG(struct keyopt, rule.whitespace), .needs = " field", .not_with = " csv jsonl",
+     .why = "is for fields"},
     {'f', "field", "N[,N]...",
      "the key is field N, the first is 1, the last is -1; several are joined in this order, with "
      "the delimiter between them (a blank with -w); 2-4 is 2,3,4, and 3- is field 3 and all that "
      "follow; 0 is the whole record",
      OWN, .not_with = " key", FOR_KEY_FILES},
+    {0, "csv", NULL,
+     "records are CSV (RFC 4180): the first of each file names its columns, and -f takes names or "
+     "numbers of them",
+     FLAG(struct keyopt, csv), .not_with = " key null null-data crlf header comments jsonl",
+     FOR_KEY_FILES},
+    {0, "no-header", NULL, "with --csv: the first record is a record like others",
+     FLAG(struct keyopt, as_csv.no_header), .needs = " csv"},
+    {0, "jsonl", NULL,
+     "records are lines of JSON: -f .id or .user.name takes a value (default: that of the line)",
+     FLAG(struct keyopt, jsonl), .not_with = " key null null-data crlf header comments",
+     FOR_KEY_FILES},
     {0, "header", "N",
      "skip the first N records of each file; query and dedup print those of the first file",
      COUNT(struct keyopt, header), .not_with = " key", FOR_KEY_FILES},
@@ -118,6 +129,7 @@ static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
         return opt_refuse(p->command, "option '%s': '%s' is not a single byte%s", p->name, p->value,
                           tab);
     keyopt->rule.delimiter = p->value[0];
+    keyopt->delimiter_given = true;
     return true;
 }
 
@@ -128,14 +140,15 @@ static bool take_field_number(struct keyopt *keyopt, const struct opt_parser *p,
     int *field = keyopt->rule.field;
     for (size_t i = 0; i < n; i++)
         if (field[i] == number)
-            return opt_refuse(p->command, "option '%s': field %d is named twice", p->name, number);
+            return opt_refuse(p->command, "option '%s': field %d is named twice", "--field",
+                              number);
     if (number == 0)
         return opt_refuse(p->command,
                           "option '%s': fields are counted from 1, or from -1 backwards; 0, the "
                           "whole record, stands alone",
-                          p->name);
+                          "--field");
     if (n == KEY_FIELDS)
-        return opt_refuse(p->command, "option '%s': more than %d fields", p->name, KEY_FIELDS);
+        return opt_refuse(p->command, "option '%s': more than %d fields", "--field", KEY_FIELDS);
     field[n] = number;
     return true;
 }
@@ -157,17 +170,18 @@ static bool parse_fields(const char *text, long *from, long *to, bool *rest)
     return ok && (*rest || num_int(hyphen + 1, *from, KEY_FIELD_MAX, to));
 }
 
-static bool bad_fields(const struct opt_parser *p, const char *item, int len)
+static bool bad_fields(const struct keyopt *keyopt, const struct opt_parser *p, const char *item,
+                       int len)
 {
-    if (access(p->value, F_OK) == 0)
+    if (access(keyopt->fields, F_OK) == 0)
         return opt_refuse(p->command,
                           "option '%s' chooses fields of records by their numbers; '%s' is a file, "
                           "and key files are operands",
-                          p->name, p->value);
+                          "--field", keyopt->fields);
     return opt_refuse(p->command,
                       "option '%s': '%.*s' is not a whole number from %d to %d, or a range of "
                       "fields, such as 1-3 or 3-; fields have no names",
-                      p->name, len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
+                      "--field", len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
 }
 
 /* After "N-" as the last item: is field N or one that follows it named before? */
@@ -176,15 +190,14 @@ static bool check_rest(const struct keyopt *keyopt, const struct opt_parser *p, 
     const int *field = keyopt->rule.field;
     for (size_t i = 0; i + 1 < n; i++)
         if (field[i] > field[n - 1])
-            return opt_refuse(p->command, "option '%s': field %d is named twice", p->name,
+            return opt_refuse(p->command, "option '%s': field %d is named twice", "--field",
                               field[i]);
     return true;
 }
 
 static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p)
 {
-    const char *at = p->value;
-    keyopt->field_given = true;
+    const char *at = keyopt->fields;
     if (strcmp(at, "0") == 0)
         return true;
     for (size_t n = 0;;) {
@@ -194,7 +207,7 @@ static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p
         if (len < sizeof text)
             memcpy(text, at, len);
         if (!parse_fields(text, &from, &to, &keyopt->rule.rest))
-            return bad_fields(p, at, (int)len);
+            return bad_fields(keyopt, p, at, (int)len);
         for (; from <= to; from++)
             if (!take_field_number(keyopt, p, n++, (int)from))
                 return false;
@@ -204,7 +217,7 @@ static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p
             return opt_refuse(p->command,
                               "option '%s': '%.*s' is all fields to the last, so nothing can "
                               "follow it",
-                              p->name, (int)len, at);
+                              "--field", (int)len, at);
         at += len + 1;
     }
 }
@@ -233,10 +246,65 @@ bool keyopt_take(void *group, struct opt_parser *p, int id)
     case 'd':
         return take_delimiter(keyopt, p);
     case 'f':
-        return take_field_numbers(keyopt, p);
+        keyopt->fields = p->value;
+        return true;
     default:
         return take_digest(keyopt, p);
     }
+}
+
+static bool take_csv(struct keyopt *keyopt, const struct opt_parser *p)
+{
+    struct csv *csv = &keyopt->as_csv;
+    struct err err;
+    csv->delimiter = keyopt->delimiter_given ? keyopt->rule.delimiter : ',';
+    if (strchr("\"\r\n", csv->delimiter) != NULL)
+        return opt_refuse(p->command, "option '--delimiter': no quote and no line's end can "
+                                      "separate fields of CSV");
+    if (keyopt->fields != NULL && strcmp(keyopt->fields, "0") != 0 &&
+        !csv_want(csv, keyopt->fields, &err))
+        return opt_refuse(p->command, "option '--field': '%s': %s", keyopt->fields, err.text);
+    for (unsigned i = 0; i < csv->n && csv->no_header; i++)
+        if (csv->want[i].name != NULL)
+            return opt_refuse(p->command,
+                              "option '--field': with --no-header, columns have numbers only, not "
+                              "the name '%.*s'",
+                              (int)csv->want[i].len, csv->want[i].name);
+    keyopt->rule.delimiter = csv->delimiter;
+    keyopt->rule.csv = csv;
+    keyopt->rule.wanted = keyopt->fields;
+    keyopt->header = !csv->no_header;
+    return true;
+}
+
+static bool take_jsonl(struct keyopt *keyopt, const struct opt_parser *p)
+{
+    struct key_paths *paths = &keyopt->as_jsonl;
+    const char *at = keyopt->fields != NULL ? keyopt->fields : ".";
+    struct err err;
+    for (;; at++) {
+        if (paths->n == KEY_FIELDS)
+            return opt_refuse(p->command, "option '--field': more than %d paths", KEY_FIELDS);
+        if (!jsonl_path(&paths->path[paths->n], &at, &err))
+            return opt_refuse(p->command, "option '--field': %s", err.text);
+        for (unsigned i = 0; i < paths->n; i++)
+            if (jsonl_same(&paths->path[i], &paths->path[paths->n]))
+                return opt_refuse(p->command, "option '--field': a path is named twice");
+        paths->n++;
+        if (*at == '\0')
+            break;
+    }
+    keyopt->rule.paths = paths;
+    keyopt->rule.wanted = keyopt->fields;
+    return true;
+}
+
+/* What -f, -d, --csv and --jsonl say of records. */
+static bool take_form(struct keyopt *keyopt, const struct opt_parser *p)
+{
+    return keyopt->csv     ? take_csv(keyopt, p)
+           : keyopt->jsonl ? take_jsonl(keyopt, p)
+                           : keyopt->fields == NULL || take_field_numbers(keyopt, p);
 }
 
 /* Turns the keys given with -k into records. */
@@ -267,6 +335,8 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
     keyopt->files = p->operand + n_before;
     keyopt->n_files = (size_t)n;
     keyopt->any = n > 0 || keyopt->n_keys > 0;
+    if (!take_form(keyopt, p))
+        return false;
     return keyopt->n_keys == 0 || make_given(keyopt);
 }
 
@@ -290,6 +360,7 @@ struct input_spec keyopt_input(const struct keyopt *keyopt)
         .gzip = !keyopt->no_gzip,
         .secret = keyopt->rule.secret,
         .header = keyopt->header,
+        .csv = keyopt->rule.csv,
         .longest = keyopt->memory / 2 < SIZE_MAX ? (size_t)(keyopt->memory / 2) : SIZE_MAX,
         .prints = keyopt->prints};
 }

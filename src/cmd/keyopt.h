@@ -29,7 +29,10 @@ struct keyopt {
     struct key_rule rule;
     unsigned threads;
     bool no_gzip, progress;
-    bool field_given;  /* -f; field 0 of it is the whole record */
+    const char *fields; /* -f; NULL: not given; 0 is the whole record */
+    bool csv, jsonl, delimiter_given;
+    struct csv as_csv;
+    struct key_paths as_jsonl;
     uint64_t header;   /* records to skip at the start of each file */
     uint64_t memory;   /* limit in bytes; a record may have half of it */
     const char **keys; /* -k, in order; NULL: none */

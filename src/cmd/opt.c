@@ -169,7 +169,6 @@ static const struct opt_hint common_hints[] = {
     {"--bits", SIZES},
     {"--color", "nothing is coloured"},
     {"--compact", "'seen create --compact' makes such a filter from all its keys"},
-    {"--csv", "quotes of CSV are not understood: 'Tables with quotes' in seen(7) has a recipe"},
     {"--days", FORGETS},
     {"--digested", "--input-digests says that input lines are digests already"},
     {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},

@@ -271,8 +271,11 @@ static bool work(void *ctx, void *slot, struct err *err)
     const struct chunk *chunk = r->part.chunk;
     r->out.secret = q->keyopt.rule.secret;
     bool ok = sources_ask(&q->sources, &r->part, answer_chunk, q, r, err);
-    if (ok && chunk->first_header && q->output == OUT_RECORDS)
-        ok = output_bytes(&r->out, chunk->data, chunk->len) || fail(err, "out of memory");
+    bool prints = ok && chunk->first_header && q->output == OUT_RECORDS;
+    bool marks = prints && q->annotate && q->keyopt.rule.csv != NULL;
+    if ((marks && !output_bytes(&r->out, "#\t", 2)) ||
+        (prints && !output_bytes(&r->out, chunk->data, chunk->len)))
+        ok = fail(err, "out of memory");
     return ok &&
            (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));
 }

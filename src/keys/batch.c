@@ -7,6 +7,7 @@
 #include "port/port.h"
 #include "base/bytes.h"
 #include "base/bits.h"
+#include "base/num.h"
 
 struct slice {
     const char *data;
@@ -18,6 +19,8 @@ enum verdict {
     KEY_COMMENT,
     KEY_NO_FIELD,
     KEY_NO_VALUE,
+    KEY_COLUMNS,
+    KEY_NO_JSON,
     KEY_NOT_HEX,
     KEY_WRONG_LEN,
     KEY_NO_DIGEST,
@@ -92,9 +95,11 @@ static bool cut_field(struct slice *key, int field, const struct key_rule *rule)
     return rule->whitespace ? take_word(key, field) : take_delimited(key, field, rule->delimiter);
 }
 
-/* Is the key more than one piece of the record? */
+/* Is the key more than one piece of the record, or may it be spelled otherwise there? */
 static bool joins_fields(const struct key_rule *rule)
 {
+    if (rule->csv != NULL || rule->paths != NULL)
+        return true;
     return rule->field[0] != 0 && (rule->field[1] != 0 || (rule->rest && rule->whitespace));
 }
 
@@ -281,7 +286,14 @@ static bool say_bad(struct batch *b, enum verdict verdict)
     switch (verdict) {
     case KEY_NO_FIELD:
         return fail(err, "has no field %d (--skip-bad skips such records)", b->missing);
+    case KEY_COLUMNS:
+        return fail(err, "has %u column%s, not %u (--skip-bad skips such records)",
+                    b->columns_found, num_plural(b->columns_found), b->columns->n);
+    case KEY_NO_JSON:
+        return fail_more(err, " (--skip-bad skips such records)");
     case KEY_NO_VALUE:
+        if (rule->csv != NULL)
+            return fail(err, "the columns of the key are empty (--skip-bad skips such records)");
         if (rule->field[1] != 0 || rule->rest)
             return fail(err, "all fields of the key are empty (--skip-bad skips such records)");
         return fail(err, "field %d is empty (--skip-bad skips such records)", rule->field[0]);
@@ -301,6 +313,7 @@ static bool say_bad(struct batch *b, enum verdict verdict)
 
 struct batch *batch_new(const struct key_rule *rule)
 {
+    static const struct csv_columns none;
     struct batch *b = malloc(sizeof *b);
     if (b == NULL)
         return NULL;
@@ -309,6 +322,13 @@ struct batch *batch_new(const struct key_rule *rule)
     b->scratch_len = b->scratch_used = 0;
     b->lanes = 0;
     b->hex_len = 0;
+    b->columns = &none;
+    b->first = false;
+    b->cutter = rule->csv != NULL ? csv_cutter_new() : NULL;
+    if (rule->csv != NULL && b->cutter == NULL) {
+        free(b);
+        return NULL;
+    }
     batch_start(b, "", 0);
     return b;
 }
@@ -344,6 +364,7 @@ void batch_free(struct batch *b)
     if (b == NULL)
         return;
     batch_wipe(b);
+    csv_cutter_free(b->cutter);
     free(b->scratch);
     free(b);
 }
@@ -354,10 +375,20 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_bad = b->n_comments = 0;
     b->n_before = 0;
     b->bad_record = false;
-    b->record[0] = data;
+    b->start = b->record[0] = data;
     b->at = data;
     b->end = data + len;
     b->n_found = 0;
+    b->newlines = 0;
+    if (b->rule->csv != NULL)
+        csv_begin(b->cutter, b->rule->csv, b->columns, data, len);
+}
+
+/* The same for CSV. */
+static void cut_csv(struct batch *b)
+{
+    b->record[0] = b->record[b->n];
+    b->n = b->n_found = csv_cut(b->cutter, b->record, BATCH_MAX);
 }
 
 /* Splits records until there are BATCH_MAX or no more. */
@@ -445,6 +476,12 @@ static void stop_before(struct batch *b, size_t i)
 {
     b->bad_record = true;
     b->n = i;
+    if (b->rule->csv == NULL)
+        return;
+    b->newlines = 0;
+    for (const char *p = b->start; p < b->record[i]; p++)
+        b->newlines += *p == '\n';
+    b->newlines -= b->n_before + i;
 }
 
 /* Narrows *key, a record, to its field, or joins its fields at *to. */
@@ -473,6 +510,75 @@ static bool is_empty(struct slice key, char delimiter)
     return i == key.len;
 }
 
+static enum verdict take_csv(struct batch *b, size_t i, char **to, struct slice *key)
+{
+    switch (csv_key(b->cutter, i, b->record[i], b->record[i + 1], &key->data, &key->len, to)) {
+    case CSV_KEY:
+        return KEY_GOOD;
+    case CSV_EMPTY_LINE:
+        return KEY_COMMENT;
+    case CSV_NO_VALUE:
+        return KEY_NO_VALUE;
+    case CSV_COLUMNS:
+        break;
+    }
+    b->columns_found = csv_fields(b->cutter, i);
+    return KEY_COLUMNS;
+}
+
+/* Appends a text as a field of CSV: that of several values of JSON is one key. */
+static char *put_quoted(const char *text, size_t len, char *to)
+{
+    bool quotes = false;
+    for (size_t i = 0; i < len; i++)
+        quotes |= text[i] == '"' || text[i] == ',' || text[i] == '\n' || text[i] == '\r';
+    if (!quotes) {
+        memcpy(to, text, len);
+        return to + len;
+    }
+    *to++ = '"';
+    for (size_t i = 0; i < len; i++) {
+        *to++ = text[i];
+        if (text[i] == '"')
+            *to++ = '"';
+    }
+    *to++ = '"';
+    return to;
+}
+
+static enum verdict take_json(struct batch *b, size_t i, char **to, struct slice *key)
+{
+    const struct key_paths *paths = b->rule->paths;
+    struct slice line = *key;
+    if (i == 0 && b->n_before == 0 && b->first && line.len >= 3 &&
+        memcmp(line.data, "\xef\xbb\xbf", 3) == 0)
+        line = (struct slice){line.data + 3, line.len - 3};
+    if (line.len == 0 || (line.len == 1 && line.data[0] == '\r'))
+        return KEY_COMMENT;
+    char *begin = *to;
+    for (unsigned p = 0; p < paths->n; p++) {
+        /* No value is named twice. With the quotes and the separator that it has in the line, it is
+         * at least as long there as in the key: so the key has at most the line's bytes, and there
+         * is room for a string to be decoded behind it (joined_most). */
+        char *room = paths->n > 1 ? begin + line.len : begin;
+        b->found = jsonl_find(&paths->path[p], line.data, line.len, room);
+        if (b->found.is != JSONL_KEY) {
+            jsonl_why(&b->found, line.data, line.len, &b->bad_reason);
+            return KEY_NO_JSON;
+        }
+        if (paths->n == 1) {
+            *key = (struct slice){b->found.key, b->found.len};
+            *to += b->found.key == room ? b->found.len : 0;
+            return KEY_GOOD;
+        }
+        if (p > 0)
+            *(*to)++ = ',';
+        *to = put_quoted(b->found.key, b->found.len, *to);
+    }
+    *key = (struct slice){begin, (size_t)(*to - begin)};
+    return KEY_GOOD;
+}
+
 /* Extracts the key of record i and prepares it. Advances *to past fields that are joined there. A
  * copy of the key, if one is made, begins at *to. */
 static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct slice *key)
@@ -482,6 +588,10 @@ static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct sl
     *key = (struct slice){b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - whole};
     if (rule->given)
         return prepare_key(key, rule, *to);
+    if (rule->csv != NULL || rule->paths != NULL) {
+        enum verdict found = rule->csv != NULL ? take_csv(b, i, to, key) : take_json(b, i, to, key);
+        return found == KEY_GOOD ? prepare_key(key, rule, *to) : found;
+    }
     if (rule->comments && key->len > 0 && key->data[0] == '#')
         return KEY_COMMENT;
     if (rule->crlf && whole && ends_in_cr(*key))
@@ -566,7 +676,8 @@ static void make_keys(struct batch *b)
 /* Is the whole record the key, unchanged? */
 static bool is_unprepared(const struct key_rule *rule)
 {
-    return !rule->prep && (rule->given || (!rule->field[0] && !rule->crlf && !rule->comments));
+    return !rule->prep && rule->csv == NULL && rule->paths == NULL &&
+           (rule->given || (!rule->field[0] && !rule->crlf && !rule->comments));
 }
 
 /* Has one of BATCH_MAX whole records no more than its terminator? The compiler's loop over their
@@ -658,10 +769,16 @@ bool batch_next(struct batch *b)
         b->n = 0;
         return false;
     }
-    cut_records(b);
-    if (!b->n)
-        return false;
-    return hash_batch(b);
+    if (b->rule->csv != NULL)
+        cut_csv(b);
+    else
+        cut_records(b);
+    if (b->n == 0 && b->rule->csv != NULL) {
+        uint64_t line;
+        b->bad_record = csv_broken(b->cutter, &line, &b->bad_reason);
+        b->newlines = b->bad_record ? line - b->n_before : csv_newlines(b->cutter);
+    }
+    return b->n > 0 && hash_batch(b);
 }
 
 size_t batch_keep_good(struct batch *b)

@@ -16,9 +16,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/csv.h"
 #include "keys/digest.h"
 #include "keys/encoding.h"
 #include "keys/hash.h"
+#include "keys/jsonl.h"
 #include "keys/prep.h"
 #include "keys/profile.h"
 #include "keys/reading.h"
@@ -29,7 +31,16 @@ enum {
     KEY_FIELD_MAX = 1000000, /* the number of a field, from either end */
 };
 
+/* The paths of the values that make the key, in lines of JSON; n 0: the whole value, ".". */
+struct key_paths {
+    unsigned n;
+    struct jsonl_path path[KEY_FIELDS];
+};
+
 struct key_rule {
+    const struct csv *csv;         /* records are CSV; the key is what it wants; NULL: lines */
+    const char *wanted;            /* the text of -f, for csv and paths; NULL: not given */
+    const struct key_paths *paths; /* records are lines of JSON; NULL: other lines */
     char terminator;
     bool crlf;
     /* The fields that are joined to make the key, in this order, with a delimiter between them; no
@@ -72,20 +83,29 @@ struct batch {
     /* With skip_bad or comments, bit i: record i has no key. */
     uint64_t bad[BATCH_MAX / 64];
     size_t n_bad;      /* bad records in this batch, without ... */
-    size_t n_comments; /* ... comments */
+    size_t n_comments; /* ... comments, and the lines without a byte of CSV and JSON */
     size_t n_before;   /* records of the chunk in earlier batches */
     /* With skip_bad off: a record is bad, and batch_next returns false. The records before it
      * were returned in batches; n_before counts them. bad_reason is the reason: "has no field 3",
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
     struct err bad_reason;
+    /* With CSV: the columns, set before batch_start; and newlines between quotes so far, in whole
+     * records, or, with bad_record, before the place that bad_reason is about. */
+    const struct csv_columns *columns;
+    bool first; /* with JSON: the chunk is the file's first, and may begin with a byte order mark */
+    uint64_t newlines;
     size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
+    const char *start;          /* of the chunk */
     const char *at, *end;       /* bytes not split yet */
     size_t n_found;             /* records found after record[0] */
     const char *key[BATCH_MAX]; /* unset if whole records are keys */
     size_t key_len[BATCH_MAX];
+    struct csv_cutter *cutter;
     int missing;                 /* the field that a record lacks */
+    struct jsonl found;          /* why the last line of JSON has no key */
+    unsigned columns_found;      /* of a record that has not as many as others */
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before encoding */
     size_t text_len[BATCH_MAX];
     char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */

@@ -23,6 +23,7 @@
 #include "keys/content.h"
 #include "keys/gzip.h"
 #include "keys/source.h"
+#include "keys/split.h"
 #include "keys/stream.h"
 
 /* ---- A regular file, read by all threads at once: chunk i holds the records that begin in its
@@ -158,6 +159,8 @@ struct file {
     size_t index;
     bool is_regular; /* or a stream */
     bool begun;      /* its header, if any, has been read */
+    bool resolved;   /* `columns` is set */
+    struct csv_columns columns;
     struct stream stream;
 
     struct regular regular;
@@ -173,6 +176,9 @@ struct input {
     struct file *file;
     size_t next_file;
     bool gave_header;
+    char
+        *columns; /* those of the first file, in one spelling (csv_plain), if records are printed */
+    size_t columns_len, first_file;
     uint64_t seq;
     uint64_t total;
     _Atomic uint64_t done, finished;
@@ -263,7 +269,8 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return source_fail_read(src, err);
     if (!check(in, src, &st, err))
         return false;
-    f->is_regular = regular_begin(&f->regular, src, &st, spec->gzip);
+    /* Where a record of CSV ends depends on all the quotes before it. */
+    f->is_regular = spec->csv == NULL && regular_begin(&f->regular, src, &st, spec->gzip);
     if (!f->is_regular)
         return stream_begin(&f->stream, src, &st, may_be_no_list(spec, src->fd, &st), err);
     f->read_to = f->regular.start;
@@ -309,6 +316,7 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
     const struct source src = {.fd = fd,
                                .name = name,
                                .terminator = in->spec.terminator,
+                               .csv = in->spec.csv != NULL,
                                .prompt = in->spec.prompt,
                                .secret = in->spec.secret,
                                .chunk_len = in->spec.chunk_len,
@@ -358,6 +366,7 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
     *claim = (struct claim){f, i};
     chunk->seq = in->seq++;
     chunk->file = f->index;
+    chunk->first = i == 0 && in->spec.header == 0;
     /* With prompt, the file after this one may block. */
     chunk->more_ready = !in->spec.prompt || i + 1 < n;
     if (i + 1 < n)
@@ -410,6 +419,53 @@ static bool read_file_header(struct input *in, struct file *f, struct chunk *chu
     return true;
 }
 
+/* Are the columns of this file those under whose names records are printed? */
+static bool check_columns(struct input *in, const struct file *f, const char *first, size_t len,
+                          struct err *err)
+{
+    char *plain = malloc(len);
+    if (plain == NULL)
+        return source_fail_memory(&f->source, err);
+    size_t plain_len = csv_plain(in->spec.csv->delimiter, first, len, plain);
+    if (in->columns == NULL) {
+        in->columns = plain;
+        in->columns_len = plain_len;
+        in->first_file = f->index;
+        return true;
+    }
+    bool same = plain_len == in->columns_len && memcmp(plain, in->columns, plain_len) == 0;
+    free(plain);
+    return same || fail(err,
+                        "the columns of '%s' are not those of '%s', under whose names records "
+                        "are printed",
+                        f->source.name, input_name(in, in->first_file));
+}
+
+/* Finds the columns of a file of CSV in its first record. */
+static bool resolve(struct input *in, struct file *f, const char *first, size_t len,
+                    struct err *err)
+{
+    const struct csv *csv = in->spec.csv;
+    struct err why;
+    f->resolved = true;
+    if (!csv_resolve(csv, first, len, &f->columns, &why))
+        return fail(err, "'%.1000s' %s", f->source.name, why.text);
+    return !in->spec.prints || csv->no_header || check_columns(in, f, first, len, err);
+}
+
+/* The same for a file without a header, of which `chunk` is the first. */
+static bool resolve_first(struct input *in, struct file *f, const struct chunk *chunk,
+                          struct err *err)
+{
+    const char *p = chunk->data, *end = p + chunk->len;
+    while (p < end && (*p == '\n' || (*p == '\r' && p + 1 < end && p[1] == '\n')))
+        p++;
+    bool inside = false;
+    size_t len = (size_t)(end - p), last;
+    split_csv_ends(p, len, &inside, 0, &len, &last);
+    return resolve(in, f, p, len, err);
+}
+
 /* INPUT_END: there is no header. */
 static enum input_got next_header(struct input *in, struct file *f, struct chunk *chunk,
                                   struct err *err)
@@ -427,6 +483,10 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
         chunk->header = 0;
         return INPUT_END;
     }
+    if (in->spec.csv != NULL && !f->failed && !resolve(in, f, chunk->data, chunk->len, err)) {
+        f->failed = true;
+        return give_failure(in, f->index, chunk);
+    }
     in->seq++;
     chunk->file = f->index;
     chunk->first_header = !in->gave_header;
@@ -440,8 +500,13 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
 {
     struct stream *s = &f->stream;
     chunk->seq = in->seq;
-    if (!stream_chunk(s, &f->source, chunk, err))
+    chunk->first = s->pos == 0 && in->spec.header == 0;
+    if (!stream_chunk(s, &f->source, chunk, err) ||
+        (in->spec.csv != NULL && !f->resolved && chunk->len > 0 &&
+         !resolve_first(in, f, chunk, err)))
         return give_failure(in, f->index, chunk);
+    chunk->columns = f->columns;
+    chunk->columns.first = chunk->first;
     if (chunk->len > 0 || chunk->too_long > 0) {
         in->seq++;
         chunk->file = f->index;
@@ -512,7 +577,7 @@ enum input_got input_next(struct input *in, struct chunk *chunk, struct err *err
     struct claim claim = {0};
     chunk->secret = in->spec.secret;
     chunk->header = 0;
-    chunk->first_header = false;
+    chunk->first_header = chunk->first = false;
     chunk->too_long = 0;
     chunk->offset = -1;
     pthread_mutex_lock(&in->lock);
@@ -590,6 +655,8 @@ static bool look_at_parts(const struct input_spec *spec, size_t file, uint64_t t
 
 uint64_t input_look(const struct input_spec *spec, input_looker *each, void *ctx)
 {
+    if (spec->csv != NULL) /* which bytes of a part lie between quotes is not known */
+        return 0;
     uint64_t total = total_len(spec), base = 0;
     bool looked = false;
     for (size_t i = 0; total > 0 && i < count_files(spec); i++)
@@ -631,6 +698,7 @@ void input_close(struct input *in)
     if (in->resume >= 0)
         (void)lseek(STDIN_FILENO, (off_t)in->resume, SEEK_SET);
     pthread_mutex_destroy(&in->lock);
+    free(in->columns);
     free(in);
 }
 

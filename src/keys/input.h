@@ -48,6 +48,8 @@ struct input_spec {
     size_t chunk_len; /* 0: INPUT_CHUNK */
     size_t longest;   /* bytes of a record; a longer one ends its chunk (too_long); 0: any length */
     uint64_t header;  /* records of a file's header */
+    const struct csv
+        *csv;         /* the files are CSV; `header` is 1 if their first records name columns */
     bool secret;      /* bytes read are overwritten after use */
     bool prints;      /* refuse the file that standard output goes to */
     dev_t forbid_dev; /* refuse this file as input: the filter itself; both 0: none */

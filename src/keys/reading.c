@@ -7,6 +7,34 @@
 
 #include "keys/batch.h"
 
+enum { TEXT_MOST = 4 * READING_FIELDS - 1 };
+
+/* Byte i of the text of -f. */
+static unsigned char text_byte(const struct reading *r, unsigned i)
+{
+    return (unsigned char)((uint32_t)r->field[i / 4] >> i % 4 * 8);
+}
+
+static bool has_text(const struct reading *r)
+{
+    return (r->how & (READING_CSV | READING_JSONL)) != 0;
+}
+
+/* The reading of CSV or lines of JSON. */
+static struct reading reading_of_text(const struct key_rule *rule)
+{
+    const char *text = rule->wanted != NULL ? rule->wanted : "";
+    size_t len = strlen(text);
+    struct reading r = {.how = READING_KNOWN | READING_JSONL};
+    if (rule->csv != NULL)
+        r.how = READING_KNOWN | READING_CSV |
+                (uint32_t)(unsigned char)rule->csv->delimiter << READING_DELIMITER_SHIFT;
+    for (size_t i = 0; i < len && len <= TEXT_MOST; i++)
+        r.field[i / 4] =
+            (int32_t)((uint32_t)r.field[i / 4] | (uint32_t)(unsigned char)text[i] << i % 4 * 8);
+    return len <= TEXT_MOST ? r : (struct reading){0};
+}
+
 struct reading reading_of(const struct key_rule *rule)
 {
     struct reading r = {.how = READING_KNOWN};
@@ -15,6 +43,8 @@ struct reading reading_of(const struct key_rule *rule)
         n++;
     if (rule->given || rule->digested || n > READING_FIELDS)
         return (struct reading){0};
+    if (rule->csv != NULL || rule->paths != NULL)
+        return reading_of_text(rule);
     if (rule->terminator == 0)
         r.how |= READING_NUL;
     if (rule->comments)
@@ -40,6 +70,18 @@ bool reading_is_valid(const struct reading *r)
     const uint32_t parted = READING_WHITESPACE | 0xffu << READING_DELIMITER_SHIFT;
     if ((r->how & READING_KNOWN) == 0)
         return memcmp(r, &unknown, sizeof unknown) == 0;
+    if (has_text(r)) {
+        unsigned len = 0;
+        bool csv = (r->how & READING_CSV) != 0;
+        while (len < TEXT_MOST && text_byte(r, len) != 0)
+            len++;
+        for (unsigned i = len; i < 4 * READING_FIELDS; i++)
+            if (text_byte(r, i) != 0)
+                return false;
+        return csv ? (r->how & ~(READING_KNOWN | READING_CSV | 0xffu << READING_DELIMITER_SHIFT)) ==
+                         0
+                   : r->how == (READING_KNOWN | READING_JSONL);
+    }
     bool whole = r->field[0] == 0;
     const uint32_t any = READING_KNOWN | READING_NUL | READING_COMMENTS;
     bool ok = (r->how & ~(any | READING_REST | parted)) == 0 &&
@@ -75,6 +117,17 @@ const char *reading_show(const struct reading *r, char *text)
     text[0] = '\0';
     if ((r->how & READING_KNOWN) == 0)
         return text;
+    if (has_text(r)) {
+        append(text, (r->how & READING_CSV) != 0 ? "records of CSV" : "lines of JSON");
+        for (unsigned i = 0; text_byte(r, i) != 0; i++)
+            append(text, "%s%c", i == 0 ? ", -f " : "",
+                   text_byte(r, i) < ' ' || text_byte(r, i) == 0x7f ? '?' : text_byte(r, i));
+        if (part != 0 && part != ',')
+            append(text,
+                   part > ' ' && part <= '~' ? ", separated by '%c'" : ", separated by byte 0x%02x",
+                   part);
+        return text;
+    }
     if (r->field[0] == 0)
         append(text, "whole");
     bool rest = (r->how & READING_REST) != 0;
@@ -99,7 +152,8 @@ const char *reading_show(const struct reading *r, char *text)
 bool reading_rule(const struct reading *r, struct key_rule *rule)
 {
     bool nul = (r->how & READING_NUL) != 0;
-    if ((r->how & READING_KNOWN) == 0 || nul != (rule->terminator == 0))
+    if ((r->how & READING_KNOWN) == 0 || nul != (rule->terminator == 0) || has_text(r) ||
+        rule->csv != NULL || rule->paths != NULL)
         return false;
     memset(rule->field, 0, sizeof rule->field);
     memcpy(rule->field, r->field, sizeof r->field);

@@ -17,6 +17,8 @@ enum {
     READING_WHITESPACE = 1 << 2, /* runs of blanks and tabs part fields, not a delimiter */
     READING_REST = 1 << 3,       /* the fields after the last one follow it */
     READING_COMMENTS = 1 << 4,   /* records that begin with # were left out */
+    READING_CSV = 1 << 5,        /* CSV, or ... */
+    READING_JSONL = 1 << 6, /* ... lines of JSON: `field` has the text of -f, four bytes each */
     READING_DELIMITER_SHIFT = 8, /* bits 8 to 15: the delimiter; 0 without fields or one */
 };
 
@@ -25,11 +27,12 @@ struct key_rule; /* keys/batch.h */
 /* All zero: unknown. */
 struct reading {
     uint32_t how;
-    int32_t field[READING_FIELDS]; /* as in struct key_rule; zeros follow the last */
+    int32_t field[READING_FIELDS]; /* as in struct key_rule; zeros follow the last. Of CSV and JSON:
+                                      a text, its first byte the lowest */
 };
 
 /* Unknown for keys of the command line, for ready digests, whose records have little in common with
- * those of keys, and for more fields than fit. */
+ * those of keys, and for more fields, or a longer text of -f, than fit. */
 struct reading reading_of(const struct key_rule *rule);
 
 /* Can reading_of give it? For readings from a file. */

@@ -17,11 +17,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "keys/csv.h"
 
 struct source {
     int fd;
     const char *name; /* for messages */
     char terminator;  /* of records */
+    bool csv;         /* a terminator between quotes ends none */
     bool prompt;      /* deliver records as soon as no more bytes are ready */
     bool secret;      /* bytes read are overwritten after use */
     size_t chunk_len; /* bytes in which the records of a chunk begin */
@@ -64,8 +66,10 @@ struct chunk {
     bool more_ready;   /* false: no more bytes are known to be ready */
     uint64_t header;   /* number of the file's header records, and there are no others; 0: none */
     bool first_header; /* the first header of the input */
-    size_t too_long;   /* bytes read of the record after these, which is longer than allowed: the
-                          rest of its file is left out; 0: there is none */
+    bool first;        /* its data begins its file, without a header */
+    struct csv_columns columns; /* of its file, if it is CSV */
+    size_t too_long; /* bytes read of the record after these, which is longer than allowed: the
+                        rest of its file is left out; 0: there is none */
     /* Owned. Zero-initialise the struct. */
     char *buffer;
     size_t buffer_len;

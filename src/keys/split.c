@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "keys/split.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -30,6 +31,25 @@ INLINE size_t store_bits(const char **next, uint64_t bits, const char *p)
     for (size_t done = 4; done < n; done += 8)
         for (size_t i = done; i < done + 8; i++, bits &= bits - 1)
             next[i] = p + 1 + __builtin_ctzll(bits | top);
+    return n;
+}
+
+/* Bit i of the result: the exclusive or of bits 0 to i. */
+INLINE uint64_t xor_of_lower(uint64_t bits)
+{
+    for (unsigned shift = 1; shift < 64; shift *= 2)
+        bits ^= bits << shift;
+    return bits;
+}
+
+/* Adds the place of each set bit i, at + i, to the list; may write up to SPLIT_SLACK entries. */
+INLINE size_t store_places(uint32_t *place, uint64_t bits, uint32_t at)
+{
+    const uint64_t top = UINT64_C(1) << 63;
+    size_t n = (size_t)__builtin_popcountll(bits);
+    for (size_t done = 0; done < n; done += 4)
+        for (size_t i = done; i < done + 4; i++, bits &= bits - 1)
+            place[i] = at + (uint32_t)__builtin_ctzll(bits | top);
     return n;
 }
 
@@ -65,11 +85,14 @@ INLINE size_t store_each(const char **next, uint64_t bits, const char *p)
     return n;
 }
 
-#define SPLIT split_plain
+#define SPLIT    split_plain
+#define CSV_ENDS csv_ends_plain
+#define CSV_CUT  csv_cut_plain
 #define TARGET
 #define MATCHES matches_plain
 #define STORE   store_each
 #include "keys/split_body.h"
+#include "keys/csv_body.h"
 
 #ifdef CPU_X86
 
@@ -86,11 +109,14 @@ INLINE uint64_t matches_sse2(const char *p, char c)
     return bits;
 }
 
-#define SPLIT split_sse2
+#define SPLIT    split_sse2
+#define CSV_ENDS csv_ends_sse2
+#define CSV_CUT  csv_cut_sse2
 #define TARGET
 #define MATCHES matches_sse2
 #define STORE   store_each
 #include "keys/split_body.h"
+#include "keys/csv_body.h"
 
 /* --- AVX2 --- */
 
@@ -106,11 +132,14 @@ TARGET_AVX2 INLINE uint64_t matches_avx2(const char *p, char c)
     return low | (uint64_t)high << 32;
 }
 
-#define SPLIT   split_avx2
-#define TARGET  TARGET_AVX2
-#define MATCHES matches_avx2
-#define STORE   store_bits
+#define SPLIT    split_avx2
+#define CSV_ENDS csv_ends_avx2
+#define CSV_CUT  csv_cut_avx2
+#define TARGET   TARGET_AVX2
+#define MATCHES  matches_avx2
+#define STORE    store_bits
 #include "keys/split_body.h"
+#include "keys/csv_body.h"
 
 /* --- AVX-512 with VBMI2, which packs the bit numbers in one step --- */
 
@@ -148,11 +177,14 @@ TARGET_VBMI2 INLINE size_t store_packed(const char **next, uint64_t bits, const 
     return n;
 }
 
-#define SPLIT   split_vbmi2
-#define TARGET  TARGET_VBMI2
-#define MATCHES matches_avx512
-#define STORE   store_packed
+#define SPLIT    split_vbmi2
+#define CSV_ENDS csv_ends_vbmi2
+#define CSV_CUT  csv_cut_vbmi2
+#define TARGET   TARGET_VBMI2
+#define MATCHES  matches_avx512
+#define STORE    store_packed
 #include "keys/split_body.h"
+#include "keys/csv_body.h"
 
 #endif
 
@@ -174,11 +206,14 @@ INLINE uint64_t matches_neon(const char *p, char c)
     return vgetq_lane_u64(vreinterpretq_u64_u8(sum), 0);
 }
 
-#define SPLIT split_neon
+#define SPLIT    split_neon
+#define CSV_ENDS csv_ends_neon
+#define CSV_CUT  csv_cut_neon
 #define TARGET
 #define MATCHES matches_neon
 #define STORE   store_bits
 #include "keys/split_body.h"
+#include "keys/csv_body.h"
 
 #endif
 
@@ -188,17 +223,25 @@ struct split_variant {
     struct variant variant;
     size_t (*split)(const char *p, size_t len, char terminator, const char **next, size_t max,
                     size_t *scanned);
+    void (*csv_ends)(const char *p, size_t len, bool *inside, size_t from, size_t *first,
+                     size_t *last);
+    size_t (*csv_cut)(struct csv_scan *scan, const char *p, size_t len, char delimiter,
+                      uint32_t *place);
 };
 
 #ifdef CPU_X86
-static const struct split_variant vbmi2 = {{"avx512vbmi2", cpu_has_avx512_bits}, split_vbmi2};
-static const struct split_variant avx2 = {{"avx2", cpu_has_avx2}, split_avx2};
-static const struct split_variant sse2 = {{"sse2", NULL}, split_sse2};
+static const struct split_variant vbmi2 = {
+    {"avx512vbmi2", cpu_has_avx512_bits}, split_vbmi2, csv_ends_vbmi2, csv_cut_vbmi2};
+static const struct split_variant avx2 = {
+    {"avx2", cpu_has_avx2}, split_avx2, csv_ends_avx2, csv_cut_avx2};
+static const struct split_variant sse2 = {{"sse2", NULL}, split_sse2, csv_ends_sse2, csv_cut_sse2};
 #endif
 #ifdef CPU_NEON
-static const struct split_variant neon = {{"neon", cpu_has_neon}, split_neon};
+static const struct split_variant neon = {
+    {"neon", cpu_has_neon}, split_neon, csv_ends_neon, csv_cut_neon};
 #endif
-static const struct split_variant plain_variant = {{"plain", NULL}, split_plain};
+static const struct split_variant plain_variant = {
+    {"plain", NULL}, split_plain, csv_ends_plain, csv_cut_plain};
 
 struct variants split_variants = {{
 #ifdef CPU_X86
@@ -218,4 +261,17 @@ size_t split(const char *p, size_t len, char terminator, const char **next, size
 {
     const struct split_variant *v = (const void *)variant_in_use(&split_variants);
     return v->split(p, len, terminator, next, max, scanned);
+}
+
+void split_csv_ends(const char *p, size_t len, bool *inside, size_t from, size_t *first,
+                    size_t *last)
+{
+    const struct split_variant *v = (const void *)variant_in_use(&split_variants);
+    v->csv_ends(p, len, inside, from, first, last);
+}
+
+size_t split_csv(struct csv_scan *scan, const char *p, size_t len, char delimiter, uint32_t *place)
+{
+    const struct split_variant *v = (const void *)variant_in_use(&split_variants);
+    return v->csv_cut(scan, p, len, delimiter, place);
 }

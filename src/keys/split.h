@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Finds where records begin: after each terminator in a buffer, a vector at a time.
+ * Finds where records begin, a vector at a time: after each terminator in a buffer; or, in CSV
+ * (RFC 4180), after each newline that is not between quotes.
  */
 #ifndef KEYS_SPLIT_H
 #define KEYS_SPLIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/variant.h"
 
@@ -19,6 +22,33 @@ enum { SPLIT_SLACK = 68 };
  * With fewer than `max` entries, *scanned is len. */
 size_t split(const char *p, size_t len, char terminator, const char **next, size_t max,
              size_t *scanned);
+
+/* ---- CSV. A quote opens a field only as its first byte. It closes it only before a delimiter, a
+ * newline, CR newline, or the end of the file. Two quotes between quotes are one. Any other quote
+ * is an error, and so is a CR outside of quotes that no newline follows. By this rule, a byte is
+ * between quotes exactly if an odd number of quotes stands before it. */
+
+/* What is known at a byte of CSV. Zero-initialise it and set may_open where a record begins. */
+struct csv_scan {
+    bool inside;       /* the byte is between quotes */
+    bool may_open;     /* the byte before it lets a quote stand here */
+    bool closed;       /* the byte before it is a quote that closes a field, or the first of two */
+    bool cr;           /* the byte before it is a CR outside of quotes */
+    bool broken;       /* the byte at `bad` breaks the rule; what follows was not searched */
+    size_t bad;        /* offset in the bytes of the last call */
+    uint64_t newlines; /* that were between quotes: a record has one line more than these */
+};
+
+/* Sets *last to the offset behind the last record that ends in p[0..len), and *first behind the
+ * first one whose newline is at `from` or later; leaves them as they are if there is none. *inside:
+ * is p[0] between quotes? It becomes that of p[len]. */
+void split_csv_ends(const char *p, size_t len, bool *inside, size_t from, size_t *first,
+                    size_t *last);
+
+/* Stores the offset of each delimiter and newline of p[0..len) that is not between quotes, in
+ * ascending order, and returns their number. `place` has room for len + SPLIT_SLACK entries; len is
+ * below 2^32. Ends at a byte that breaks the rule. */
+size_t split_csv(struct csv_scan *scan, const char *p, size_t len, char delimiter, uint32_t *place);
 
 extern struct variants split_variants;
 

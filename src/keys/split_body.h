@@ -40,6 +40,4 @@ TARGET static size_t SPLIT(const char *p, size_t len, char terminator, const cha
 }
 
 #undef SPLIT
-#undef TARGET
-#undef MATCHES
 #undef STORE

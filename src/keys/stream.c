@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
+#include "keys/split.h"
 
 enum { PIPE_LEN = 1 << 20 }; /* Linux's default limit for unprivileged users */
 
@@ -150,6 +151,54 @@ static bool leave_rest(struct stream *s)
     return false;
 }
 
+/* Is it a line of CSV without a byte? */
+static bool is_blank_line(const char *p, size_t len)
+{
+    return len == 1 || (len == 2 && p[0] == '\r');
+}
+
+/* stream_header() for CSV: its first record. Lines without a byte before it are counted, but are
+ * not part of the chunk. */
+static bool csv_header(struct stream *s, const struct source *src, struct chunk *chunk,
+                       struct err *err)
+{
+    size_t len = 0, begin = 0, end = 0, looked = 0;
+    bool more = true, inside = false;
+    while (end == 0 && more && !chunk_too_long(chunk, src, begin, len)) {
+        if (len == chunk->buffer_len && !chunk_grow(chunk, src))
+            return source_fail_memory(src, err);
+        size_t n = take_ahead(s, src, chunk->buffer + len, chunk->buffer_len - len, true);
+        more = n > 0;
+        chunk->filled = len += n;
+        while (end == 0 && looked < len) {
+            size_t first = 0, last;
+            split_csv_ends(chunk->buffer + looked, len - looked, &inside, 0, &first, &last);
+            size_t stop = first > 0 ? looked + first : len;
+            if (first > 0) {
+                inside = false;
+                chunk->header++;
+                if (is_blank_line(chunk->buffer + begin, stop - begin))
+                    begin = stop;
+                else
+                    end = stop;
+            }
+            looked = stop;
+        }
+    }
+    if (!more && s->end == SOURCE_ENDED && end == 0 && begin < len) {
+        chunk->header++;
+        end = len;
+    }
+    end = end > 0 ? end : begin;
+    if (chunk->too_long > 0)
+        more = leave_rest(s);
+    if (more && !put_back(s, chunk->buffer + end, len - end))
+        return source_fail_memory(src, err);
+    give_chunk(s, src, chunk, end, more);
+    chunk_set(chunk, begin, end);
+    return true;
+}
+
 bool stream_header(struct stream *s, const struct source *src, uint64_t records,
                    struct chunk *chunk, struct err *err)
 {
@@ -157,6 +206,8 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     bool more = true;
     if ((s->check && !check_head(s, src)) || !chunk_fit(chunk, src->chunk_len + CHUNK_OVERLAP))
         return source_fail_memory(src, err);
+    if (src->csv)
+        return csv_header(s, src, chunk, err);
     while (chunk->header < records && more && chunk->too_long == 0) {
         if (len == chunk->buffer_len && !chunk_grow(chunk, src))
             return source_fail_memory(src, err);
@@ -186,6 +237,30 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
     return true;
 }
 
+/* Looks at the bytes of the chunk from `from` to `len`. *last becomes the offset behind the last
+ * record that ends in them; *end, that behind the first one whose terminator is at `limit` or
+ * later. Both stay as they are if there is none. *inside, for CSV: is the next byte between quotes?
+ */
+static void find_ends(const struct source *src, const char *p, size_t from, size_t len,
+                      size_t limit, bool *inside, size_t *last, size_t *end)
+{
+    if (src->csv) {
+        size_t of_first = 0, of_last = 0;
+        split_csv_ends(p + from, len - from, inside, limit > from ? limit - from : 0, &of_first,
+                       &of_last);
+        *last = of_last > 0 ? from + of_last : *last;
+        *end = of_first > 0 ? from + of_first : *end;
+        return;
+    }
+    const char *t = bytes_last(p + from, src->terminator, len - from);
+    if (t == NULL)
+        return;
+    *last = (size_t)(t - p) + 1;
+    size_t at = limit > from ? limit : from;
+    if (*last > at)
+        *end = (size_t)((const char *)memchr(p + at, src->terminator, len - at) - p) + 1;
+}
+
 bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk, struct err *err)
 {
     char terminator = src->terminator;
@@ -195,7 +270,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         return source_fail_memory(src, err);
 
     size_t len = 0, whole = 0, end = 0; /* whole: bytes up to the last terminator */
-    bool more = true;
+    bool more = true, inside = false;
     while (!end && !chunk_too_long(chunk, src, whole, len)) {
         if (len == chunk->buffer_len && !chunk_grow(chunk, src))
             return source_fail_memory(src, err);
@@ -209,16 +284,9 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
             end = s->end == SOURCE_ENDED ? len : whole;
             break;
         }
-        size_t from = len < limit ? limit - 1 : len;
         len += n;
         chunk->filled = len;
-        const char *t = bytes_last(chunk->buffer + len - n, terminator, n);
-        if (t)
-            whole = (size_t)(t - chunk->buffer) + 1;
-        if (t && whole >= limit) {
-            t = memchr(chunk->buffer + from, terminator, len - from);
-            end = (size_t)(t - chunk->buffer) + 1;
-        }
+        find_ends(src, chunk->buffer, len - n, len, limit - 1, &inside, &whole, &end);
     }
     if (end > 0) {
         size_t start = chunk_last_start(chunk, src, 0, (end < limit ? end : limit) - 1);

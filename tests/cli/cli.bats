@@ -200,7 +200,6 @@ dedup -o out f|unknown option '-o': what is printed goes to standard output
 stats -k a f|unknown option '-k': 'seen query FILTER -k KEY' asks for a key
 shrink --compact f|unknown option '--compact': 'seen create --compact' makes such a filter from all its keys
 verify --fix f|unknown option '--fix'; did you mean '--repair'?
-dedup --csv f|unknown option '--csv': quotes of CSV are not understood: 'Tables with quotes' in seen(7) has a recipe
 add -e x f|unknown option '-e': -k KEY gives one key
 query -t, f|unknown option '-t': -d gives the delimiter of the fields of -f; TAB is the default
 query -F, f|unknown option '-F': keys are always compared byte for byte; -d gives the delimiter of the fields of -f
@@ -245,7 +244,7 @@ END
     refuses "seen: unknown option '--error-rate'; did you mean '--fpr'?" seen dedup --error-rate 0.1
     refuses "seen: unknown option '--jobs'; did you mean '--threads'?" seen add --jobs=3 f
     refuses "seen: unknown option '-u': each new record is printed, once; -v prints the others" seen dedup -u
-    refuses "seen: unknown option '--json': for JSON Lines see seen(7): jq puts the key before each object" seen dedup --json
+    refuses "seen: unknown option '--json': --jsonl -f .NAME reads lines of JSON" seen dedup --json
     refuses "seen: unknown option '-v': --verbose says how many keys were new" seen add -v f
     refuses "seen: unknown option '--count': -n gives the number of keys, --counted makes a set that counts them" \
         seen create --count 1000 f

@@ -498,7 +498,7 @@ takes()
 }
 
 @test "CSV is noted, with the record and what reads it: -d does not understand its quotes" {
-    says="there is a delimiter between quotes: quotes of CSV are not understood: 'Tables with quotes' in seen(7) has a recipe"
+    says="there is a delimiter between quotes: --csv understands quotes"
     { seq -f '%g,"http://a/",z' 1000; printf '%s\n' '1001,"http://a/x,y"' '1002,"http://a/x,z"'; } >rows
     for way in '-d, -f2' '-d, -f3' '-d, -f-1' '-d, -f2,1' '-d, -f-2 --header 7'; do
         # shellcheck disable=SC2086 # words
@@ -953,6 +953,7 @@ binary()
     quiet seen add f "${keys[@]}"
     run -0 seen query -c f "${keys[@]}"
     [ "$output" = 1000 ]
+    echo a >input
     for command in 'create g' 'add f' 'query f'; do
         # shellcheck disable=SC2086
         refuses 'seen: --key gives the keys, and -f chooses fields of records: not with KEYFILE' seen $command -k a input
@@ -998,7 +999,7 @@ binary()
         for bad in '-f 0,1' '-f 2-,1' '-f -2-' '-f x' '-f 1.5' '-f 1,' '-f ,1' '-f 3-1' '-f 1,0' '-f 00000000000000001' \
             '-d ab' '-j 0' '-j x' '-j -1'; do
             # shellcheck disable=SC2086
-            run -2 --separate-stderr seen $command $bad -k a
+            run -2 --separate-stderr seen $command $bad /dev/null
             [ -z "$output" ]
             [[ ${stderr_lines[0]} == "seen: option '--"*"': "* ]]
         done
@@ -1027,7 +1028,7 @@ binary()
     for command in create add query dedup remove; do
         for option in '-d,' '-d ,' '--delimiter ,' '-d , --crlf'; do
             # shellcheck disable=SC2086 # words
-            refuses 'seen: --delimiter is for fields: it needs --field' \
+            refuses 'seen: --delimiter is for fields: it needs --field or --csv' \
                 seen $command $option f
         done
         # shellcheck disable=SC2086

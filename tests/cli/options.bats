@@ -34,6 +34,14 @@ keys --field = -w -f1- F lines
 keys --field ! -f1 F -k 1
 keys --header = --header 1 F lines
 keys --header ! --header 1 F -k 1
+keys --csv = --csv -f 2 F csv
+keys --csv ! --csv F -k 1
+keys --csv ! --csv -0 F nul
+keys --no-header = --csv --no-header -f 2 F csv
+keys --no-header ! --no-header F lines
+keys --jsonl = --jsonl --skip-bad F lines
+keys --jsonl ! --jsonl F -k 1
+keys --jsonl ! --jsonl --csv F lines
 keys --comments = --comments F lines
 keys --comments ! --comments F -k 1
 keys --crlf = --crlf F lines

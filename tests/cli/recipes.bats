@@ -38,10 +38,10 @@ teardown() { redis_stop; }
 # A table whose names have all that quotes are for, and a filter that knows some of them.
 quoted_table()
 {
-    printf 'id,name,city\r\n1,"Doe, Jane","a ""b"""\r\n2,"two\nlines",x\r\n3,Ann,"p,q"\n4,B"C,y\n' \
+    printf 'id,name,city\r\n1,"Doe, Jane","a ""b"""\r\n2,"two\nlines",x\r\n3,Ann,"p,q"\n4,"B""C",y\n' \
         >users.csv
     quiet seen create -p 1e-9 known.seen -k 'Doe, Jane' -k 'B"C' -k 'name'
-    printf 'id,name,city\n2,"two\nlines",x\n3,Ann,"p,q"\n' >want.csv
+    printf 'id,name,city\r\n2,"two\nlines",x\r\n3,Ann,"p,q"\n' >want.csv
 }
 
 @test "feeding xargs: each name once, and work that failed comes again" {
@@ -84,8 +84,7 @@ quoted_table()
     printf '%s\n' '{"url":"a\tb","n":1}' '{"url":"a\\tb"}' '{"url":"a\tb"}' '{}' '{"n":1234567890123456788}' \
         '{"url":null,"n":1234567890123456789}' '{"n":1234567890123456788}' '{"url' >crawl.jsonl
     recipe 'JSON Lines' 1 >new.json
-    sed '3d;7d' crawl.jsonl | cmp new.json -
-    # The end of jq is told from the end of its data.
+    sed 3d crawl.jsonl | cmp new.json -
     rm crawl.jsonl
     run ! recipe 'JSON Lines' 1
 }

@@ -1001,6 +1001,11 @@ class Header:
         """How keys were cut from records: of advice to a reader, not of use."""
         n = len([f for f in fields if f != 0])
         parted = how >> 2 & 1, how >> 8 & 255
+        if how & 0x60:
+            text = struct.pack("<15i", *fields)
+            require(how & ~0xff61 == 0 and how & 0x61 in (0x21, 0x41) and (how & 0x20 or how >> 8 == 0), "reading unknown")
+            require(text.rstrip(b"\0").count(b"\0") == 0 and text[-1] == 0, "reading has no text")
+            return
         require(how & ~0xff1f == 0 and (how & 1 or how == n == 0), "reading unknown")
         require(n > 0 or not how & 8, "the rest of no field")
         require(all(abs(f) <= 10**6 for f in fields) and all(fields[:n]), "fields out of range")

@@ -32,7 +32,8 @@ static inline void each_variant(struct variants *variants, void (*test)(void))
 
 /* A variant that this CPU could run must not be missing from the table, and so go untested: those
  * whose runs_here is true can be chosen, no others, and the first of them is what is in use. */
-static void check_variants(struct variants *variants, const struct variant *expected, size_t n)
+static inline void check_variants(struct variants *variants, const struct variant *expected,
+                                  size_t n)
 {
     const char *best = NULL;
     for (size_t i = 0; i < n; i++) {

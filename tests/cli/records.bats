@@ -1,0 +1,78 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# --csv and --jsonl: what the key is, what is printed, and what is refused.
+
+load ../lib/helpers
+
+@test "the key of CSV is a value, and the record's own bytes are printed below the names" {
+    printf '\xef\xbb\xbfid,url,"the note"\r\n1,http://a,"x, ""y"""\r\n2,"http://b","two\nlines"\n\n3,http://c,z' >a.csv
+    printf 'url,id\n"http://b",9\nhttp://d,10\n' >b.csv
+    seen create --csv -f url f a.csv
+    seen query --csv -f url f a.csv | cmp - <(grep -v '^$' a.csv)
+    equal "$(seen query --csv -f url f b.csv)" $'url,id\n"http://b",9'
+    equal "$(seen query -v --csv -f url f b.csv)" $'url,id\nhttp://d,10'
+    equal "$(seen query -c --csv -f url f a.csv b.csv)" 4
+    quiet seen query -q --csv -f url f b.csv
+    equal "$(seen query --annotate --csv -f url f b.csv)" $'#\turl,id\n+\t"http://b",9\n-\thttp://d,10'
+    # The names alone, if nothing is found.
+    run -1 seen query --csv -f id f b.csv
+    equal "$output" url,id
+    seen query -c f -k http://a
+    [[ $(seen stats --all f) == *'records of CSV, -f url '* ]]
+    reader verify f
+    # Several columns are one record: these differ.
+    printf 'a,b\n"x,y",z\nx,"y,z"\n"x,y","z"\n' | seen dedup --csv -f a,b | cmp - <(printf 'a,b\n"x,y",z\nx,"y,z"\n')
+    printf 'a;b\n1;2\n1;"2"\n' | seen dedup --csv -d';' | cmp - <(printf 'a;b\n1;2\n')
+    printf '1,2\n1,3\n2,3\n' | seen dedup --csv --no-header -f 1 | cmp - <(printf '1,2\n2,3\n')
+    printf 'a,2024\n1,2\n' | seen dedup --csv -f '"2024"' | cmp - <(printf 'a,2024\n1,2\n')
+}
+
+@test "CSV that breaks its rule, or has not these columns, is refused" {
+    while IFS='|' read -r text message; do
+        run -2 --separate-stderr seen dedup --csv -f url <<<"$(printf '%b' "$text")"
+        equal "$stderr" "seen: $message"
+    done <<'TABLE'
+id,url\n1,5" pipe|(standard input):2: a quote stands in column 2, which does not begin with one (without --csv, -d and -f take quotes as text)
+id,url\n1,"a"b\n|(standard input):2: text follows the closing quote of column 2 (without --csv, -d and -f take quotes as text)
+id,url\n1,"a\n2,b\n|(standard input):2: the quote that opens column 2 is never closed (without --csv, -d and -f take quotes as text)
+id,url\n1,"a\n2,b\n3,"y"\n|(standard input):2: the quote that opens column 2 meets, 2 lines below, one that closes no field (without --csv, -d and -f take quotes as text)
+id,url\n1,a\rb\n|(standard input):2: a CR that no newline follows stands in column 2
+id,url\n"1\n2",x\n3\n|(standard input):4: has 1 column, not 2 (--skip-bad skips such records)
+id,url\n1,\n|(standard input):2: the columns of the key are empty (--skip-bad skips such records)
+id,link\n1,2\n|'(standard input)' has no column 'url'; its columns are 'id', 'link'
+url,url\n1,2\n|'(standard input)' columns 1 and 2 are both 'url' (-f 1 takes the first)
+id;url\n1;2\n|'(standard input)' has no column 'url'; its columns are 'id;url'; is it separated by ';' (-d';')?
+TABLE
+    printf 'id,url\n1,2\n' >a.csv
+    printf 'url,id\n2,3\n' >b.csv
+    seen create f -k 2
+    run -2 --separate-stderr seen query --csv -f url f a.csv b.csv
+    equal "$stderr" "seen: the columns of 'b.csv' are not those of 'a.csv', under whose names records are printed"
+}
+
+@test "the key of a line of JSON is a value in it" {
+    printf '%s\n' '{"id":1,"u":{"n":"\u0041"}}' '{"id":1.0}' '{"u":{"n":"A"}}' '' '{"id":1}' '["id"]' >lines
+    seen dedup --jsonl -f .id --skip-bad <lines | cmp - <(head -n 2 lines)
+    seen create --jsonl -f .u.n --skip-bad f lines
+    [ "$(seen query -c f -k A)" = 1 ]
+    [[ $(seen stats --all f) == *'lines of JSON, -f .u.n '* ]]
+    reader verify f
+    printf '%s\n' '{"a":"x,y","b":"z"}' '{"a":"x","b":"y,z"}' '{"b":"z","a":"x,y"}' >pairs
+    seen dedup --jsonl -f .a,.b <pairs | cmp - <(head -n 2 pairs)
+    while IFS='|' read -r line message; do
+        run -2 --separate-stderr seen dedup --jsonl -f .id <<<"$line"
+        equal "$stderr" "seen: (standard input):1: $message (--skip-bad skips such records)"
+    done <<'TABLE'
+{"id":NaN}|is not JSON: NaN and Infinity are no numbers there (column 7)
+{"id":1|is not JSON: it ends too early (column 8)
+{"id":null}|has null there
+{"id":{}}|has an object or an array there
+{"x":1}|has no such member
+TABLE
+}
+
+@test "Python reads the same records" {
+    seed=${SEED:-$RANDOM}
+    "$SOURCE/tests/lib/records.py" csv "$seed" "${CASES:-60}"
+    "$SOURCE/tests/lib/records.py" jsonl "$seed" "${CASES:-20}"
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Every variant of split_csv() and split_csv_ends() against the rule, a byte at a time.
+ * tags: portable */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/variant.h"
+#include "check.h"
+#include "keys/split.h"
+#include "random.h"
+#include "variants.h"
+
+enum { MOST = 700 };
+
+/* Memory with an unmapped page behind it: a read beyond the end ends the test. */
+static char *fence;
+
+static void make_fence(void)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED || page < MOST || munmap(p + page, page) != 0)
+        abort();
+    fence = p + page;
+}
+
+/* Text in which each byte that matters is frequent. */
+static size_t fill(char *p, size_t most)
+{
+    static const char *const alike[] = {"\",\n", "\",\n\rab", "\"\"\"\",\na\r\n", "abcdefgh\",\n"};
+    const char *bytes = alike[draw() % 4];
+    size_t len = (size_t)(draw() % (most + 1)), kinds = strlen(bytes);
+    for (size_t i = 0; i < len; i++)
+        p[i] = bytes[draw() % kinds];
+    return len;
+}
+
+/* Text that keeps the rule, but for one byte in some cases. */
+static size_t fill_valid(char *p, size_t most)
+{
+    size_t n = 0;
+    while (n + 40 < most) {
+        bool quoted = draw() % 2 == 0;
+        if (quoted)
+            p[n++] = '"';
+        for (uint64_t left = draw() % 12; left > 0; left--) {
+            char c = (quoted ? "ab,\n\r\"" : "abcde f")[draw() % (quoted ? 6 : 7)];
+            p[n++] = c;
+            if (c == '"')
+                p[n++] = '"';
+        }
+        if (quoted)
+            p[n++] = '"';
+        if (draw() % 3 != 0) {
+            p[n++] = ',';
+        } else {
+            if (draw() % 2 == 0)
+                p[n++] = '\r';
+            p[n++] = '\n';
+        }
+    }
+    if (n > 0 && draw() % 4 == 0)
+        p[draw() % n] = "\",\n\ra"[draw() % 5];
+    return n;
+}
+
+/* The rule. Returns the number of separators; *bad is SIZE_MAX without a wrong byte. */
+static size_t by_bytes(const char *p, size_t len, uint32_t *place, size_t *bad, uint64_t *inner)
+{
+    enum { BEGIN, BARE, INSIDE, CLOSED } state = BEGIN;
+    size_t n = 0;
+    bool cr = false;
+    *bad = SIZE_MAX;
+    *inner = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = p[i];
+        bool ends = state != INSIDE && (c == ',' || c == '\n');
+        if ((cr && c != '\n') || (state == CLOSED && !ends && c != '"' && c != '\r') ||
+            (state == BARE && c == '"')) {
+            *bad = i;
+            return n;
+        }
+        cr = state != INSIDE && c == '\r';
+        if (state == INSIDE) {
+            *inner += c == '\n';
+            state = c == '"' ? CLOSED : INSIDE;
+        } else if (ends) {
+            place[n++] = (uint32_t)i;
+            state = BEGIN;
+        } else {
+            state = c == '"' ? INSIDE : c == '\r' && state == CLOSED ? CLOSED : BARE;
+        }
+    }
+    return n;
+}
+
+static bool cuts(const char *p, size_t len)
+{
+    uint32_t want[MOST], got[MOST + SPLIT_SLACK];
+    size_t bad;
+    uint64_t inner;
+    size_t n = by_bytes(p, len, want, &bad, &inner);
+    struct csv_scan whole = {.may_open = true};
+    bool ok = split_csv(&whole, p, len, ',', got) == n && memcmp(got, want, n * sizeof *got) == 0;
+    ok &= whole.broken == (bad != SIZE_MAX) && (!whole.broken || whole.bad == bad);
+    ok &= whole.newlines == inner;
+    /* In pieces: the state passes from one to the next. */
+    struct csv_scan part = {.may_open = true};
+    size_t at = 0, m = 0;
+    while (at < len && !part.broken) {
+        size_t piece = 1 + (size_t)draw() % (len - at);
+        size_t found = split_csv(&part, p + at, piece, ',', got);
+        for (size_t i = 0; i < found; i++)
+            ok &= m < n && got[i] + at == want[m++];
+        if (part.broken)
+            ok &= part.bad + at == bad;
+        at += piece;
+    }
+    ok &= m == n && part.broken == whole.broken;
+    return ok && part.newlines == inner && (part.broken || part.inside == whole.inside);
+}
+
+static bool all_cuts(void)
+{
+    bool ok = true;
+    char text[MOST];
+    for (unsigned round = 0; round < 20000; round++) {
+        size_t len = round % 2 ? fill(text, MOST) : fill_valid(text, 1 + (size_t)(draw() % MOST));
+        memcpy(fence - len, text, len);
+        ok &= cuts(fence - len, len);
+    }
+    return ok;
+}
+
+static bool all_ends(void)
+{
+    bool ok = true;
+    for (unsigned round = 0; round < 20000; round++) {
+        char text[MOST];
+        size_t len = fill(text, MOST), from = len > 0 ? (size_t)(draw() % (len + 3)) : 0;
+        const char *p = memcpy(fence - len, text, len);
+        bool inside = draw() % 2 == 0, in = inside;
+        size_t first = SIZE_MAX, last = SIZE_MAX, want_first = SIZE_MAX, want_last = SIZE_MAX;
+        for (size_t i = 0; i < len; i++) {
+            in ^= p[i] == '"';
+            if (p[i] != '\n' || in)
+                continue;
+            want_last = i + 1;
+            if (want_first == SIZE_MAX && i >= from)
+                want_first = i + 1;
+        }
+        split_csv_ends(p, len, &inside, from, &first, &last);
+        ok &= inside == in && first == want_first && last == want_last;
+    }
+    return ok;
+}
+
+TEST_EACH_VARIANT(every_variant_keeps_the_rule, split_variants)
+{
+    CHECK(all_cuts());
+    CHECK(all_ends());
+}
+
+int main(int argc, char **argv)
+{
+    random_begin(argc, argv);
+    make_fence();
+    RUN(every_variant_keeps_the_rule);
+    return check_done();
+}
