@@ -11,7 +11,7 @@ A reader stays as long as the file (query --annotate). What must hold:
   that stays; nor one that was in the file when it was copied, after it was restored;
 - without damage all who are not killed exit 0, the next writer makes the file clean, and verify finds
   nothing: no repair is needed after a kill;
-- what is called dirty, verify --repair makes a sound file of;
+- what is called dirty, verify --repair makes a sound file of, unless too many pages differ;
 - a reader whose file is overwritten prints no wrong line before it exits with 2.
 
 The checksum of a page that a living or killed writer has marked need not be up to date: such a page is left
@@ -270,7 +270,9 @@ def _restore(file, copy, acknowledged):
     file.ask(when + ", and an add", True)
     if " is dirty " in done.stderr:
         repaired = file.run("verify", "--repair", "f.seen")
-        if repaired.returncode != 0:
+        if " which is too much to repair: make it again" in repaired.stderr:
+            file.make()
+        elif repaired.returncode != 0:
             file.blame("%s: the repair exits %d: %s" % (when, repaired.returncode, repaired.stderr.strip()))
         file.reader.end()
         file.reader = Reader(file)
