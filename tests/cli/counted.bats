@@ -200,7 +200,7 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
         cp f g
         forge g "layer.0.$change"
         run -2 --separate-stderr seen verify g
-        [[ $stderr == "seen: 'g' is damaged at offset 352: layer 0: "* ]] ||
+        [[ $stderr == "seen: 'g' is damaged at offset 416: layer 0: "* ]] ||
             [[ $stderr == "seen: 'g' is damaged: layer 0: "* ]]
     done
 }

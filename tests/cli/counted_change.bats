@@ -460,7 +460,7 @@ chosen to do harm; a filter made with --secret takes them" ]
         seen add --batch-id x f.seen -k b
     refuses "seen: 'n.seen' has no generations, so it cannot be rotated" \
         seen add --rotate-at-capacity n.seen -k a
-    refuses 'seen: --memory must be at least '"$(seen add --memory 1 n.seen -k a 2>&1 | sed -n '1s/.*least //p')" \
+    refuses 'seen: --memory must be at least '"$(seen add --memory 1M n.seen -k a 2>&1 | sed -n '1s/.*least //p')" \
         seen remove --memory 1 n.seen -k a
     refuses "seen: cannot open 'none.seen': No such file or directory" seen remove none.seen -k a
 }

@@ -274,7 +274,7 @@ PYTHON
             seen create $both new -k a
     done
     refuses "seen: --input-digests is for filters made with 'seen create --digest'" seen create --input-digests new -k 00
-    refuses "seen: --input-digests is for filters made with 'seen create --digest'" seen dedup --input-digests -k 00
+    refuses "seen: --input-digests is for filters made with 'seen create --digest'" seen dedup --input-digests -k aa
     refuses "seen: --input-digests is for filters made with 'seen create --digest'" \
         seen dedup --create --input-digests new -k 00
     [ ! -e new ]

@@ -45,7 +45,7 @@ its checksum (and 1 more place)" seen verify c.seen
         run seen add f.seen later
         [[ $status == [02] ]]
         [ "$(size f.seen)" -lt 1000000 ]
-        run -0 seen query -c f.seen keys
+        run -0 --separate-stderr seen query -c f.seen keys
         [ "$output" = 5000 ]
     done
 }

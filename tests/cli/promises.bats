@@ -353,14 +353,14 @@ sys.stdout.buffer.write(random.Random(1).randbytes(int(sys.argv[1])))' "$full" >
 @test "adding beside repeated replacement ends in order, and can be run again" {
     mkfifo fifo
     seq 1000 >keys
-    quiet seen create -n 5000 -p 1e-6 f keys
+    quiet seen create -n 5000 -p 1e-6 --no-profile f keys
     for turn in $(seq 5); do
         seen add f fifo 2>err &
         pid=$!
         exec 7>fifo
         seq -f "$turn.%.0f" 10 >&7
         until_present f "$turn.10" $pid
-        run -0 --separate-stderr seen create -n 5000 -p 1e-6 --force f keys
+        run -0 --separate-stderr seen create -n 5000 -p 1e-6 --no-profile --force f keys
         [[ $stderr = "seen: warning: 'f' was replaced while "* ]]
         exec 7>&-
         local status=0

@@ -65,7 +65,8 @@ same()
 @test "keys are sent as they are prepared" {
     reserve k 1e-6 1000
     printf '1\tA b\n2\t\n3\tA b' >records
-    equal "$(seen dedup -f 2 "$(uri k)" records)" "$(printf '1\tA b\n2\t')"
+    equal "$(seen dedup -f 2 --skip-bad "$(uri k)" records 2>/dev/null)" "$(printf '1\tA b')"
+    seen add "$(uri k)" <<<''
     redis a BF.MADD k '' 'A b' | cmp - <(printf '0\n0\n')
     printf 'a\0\xff\ncc\n' | quiet seen add -z "$(uri k)"
     [ "$(printf '\xff\ncc\n' | redis a -x BF.ADD k)" = 0 ]

@@ -57,7 +57,7 @@ do_copy()
 }
 
 do_rotate() { for _ in $(seq $ROUNDS); do seen rotate f; done; }
-do_create() { for _ in $(seq $ROUNDS); do seen create --force --foldable -n 100k f keys; done; }
+do_create() { for _ in $(seq $ROUNDS); do seen create --no-profile --force --foldable -n 100k f keys; done; }
 
 # What may be said on stderr while all is well.
 expected="^seen: (warning: 'f' was replaced while other processes were adding keys; they stop, .*\
@@ -69,7 +69,7 @@ together()
 {
     rm -f f acknowledged.* err.*
     # shellcheck disable=SC2086 # words
-    seen create $1 f keys
+    seen create --no-profile $1 f keys
     cp keys acknowledged.base
     "do_$2" a 2>err.a &
     "do_$3" b 2>err.b &

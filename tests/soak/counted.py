@@ -243,7 +243,7 @@ class Case:
         batch, is_known = self.batch_id("add", old, new)
         if is_known:
             new, status, said = old, 0, ""
-        self.make(name, new, ["add", *once, *batch, *self.threads(), name], keys, old, status, said)
+        self.make(name, new, ["add", "--max-fpr", "0.99", *once, *batch, *self.threads(), name], keys, old, status, said)
 
     def remove(self, name):
         old, keys, once = self.files[name], self.some(), self.once()

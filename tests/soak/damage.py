@@ -236,10 +236,10 @@ def _damage(file, is_alone):
         size, marked = len(forged.data), list(_marked(forged))
         for _ in range(100):
             layer = chance.randrange(forged.header(28, "I"))
+            data, sums, touched = forged.place(layer)
             begin, room = chance.choice([
-                (0, size), (0, 512), (PAGE, 512), (2 * PAGE, 64),
-                (forged.layer(layer, "sums"), 64), (forged.layer(layer, "touched"), 64),
-                (forged.layer(layer, "data"), forged.layer(layer, "length"))])
+                (0, size), (0, 512), (PAGE, 512), (2 * PAGE, 64), (sums, 64), (touched or sums, 64),
+                (data, forged.layer(layer, "length"))])
             at = begin + chance.randrange(room)
             length = min(chance.randint(1, 64), size - at)
             if length > 0 and not any(at < last and first < at + length for first, last in marked):
