@@ -185,7 +185,7 @@ static bool bad_fields(const struct keyopt *keyopt, const struct opt_parser *p, 
 }
 
 /* After "N-" as the last item: is field N or one that follows it named before? */
-static bool check_rest(const struct keyopt *keyopt, const struct opt_parser *p, size_t n)
+static bool check_rest_fields(const struct keyopt *keyopt, const struct opt_parser *p, size_t n)
 {
     const int *field = keyopt->rule.field;
     for (size_t i = 0; i + 1 < n; i++)
@@ -212,7 +212,7 @@ static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p
             if (!take_field_number(keyopt, p, n++, (int)from))
                 return false;
         if (at[len] == '\0')
-            return !keyopt->rule.rest || check_rest(keyopt, p, n);
+            return !keyopt->rule.rest || check_rest_fields(keyopt, p, n);
         if (keyopt->rule.rest)
             return opt_refuse(p->command,
                               "option '%s': '%.*s' is all fields to the last, so nothing can "
@@ -253,7 +253,7 @@ bool keyopt_take(void *group, struct opt_parser *p, int id)
     }
 }
 
-static bool take_csv(struct keyopt *keyopt, const struct opt_parser *p)
+static bool want_csv(struct keyopt *keyopt, const struct opt_parser *p)
 {
     struct csv *csv = &keyopt->as_csv;
     struct err err;
@@ -277,7 +277,7 @@ static bool take_csv(struct keyopt *keyopt, const struct opt_parser *p)
     return true;
 }
 
-static bool take_jsonl(struct keyopt *keyopt, const struct opt_parser *p)
+static bool want_jsonl(struct keyopt *keyopt, const struct opt_parser *p)
 {
     struct key_paths *paths = &keyopt->as_jsonl;
     const char *at = keyopt->fields != NULL ? keyopt->fields : ".";
@@ -302,8 +302,8 @@ static bool take_jsonl(struct keyopt *keyopt, const struct opt_parser *p)
 /* What -f, -d, --csv and --jsonl say of records. */
 static bool take_form(struct keyopt *keyopt, const struct opt_parser *p)
 {
-    return keyopt->csv     ? take_csv(keyopt, p)
-           : keyopt->jsonl ? take_jsonl(keyopt, p)
+    return keyopt->csv     ? want_csv(keyopt, p)
+           : keyopt->jsonl ? want_jsonl(keyopt, p)
                            : keyopt->fields == NULL || take_field_numbers(keyopt, p);
 }
 

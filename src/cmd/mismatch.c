@@ -188,15 +188,15 @@ struct text {
     size_t len;
 };
 
-static void put(struct text *t, const char *data, size_t len)
+static void put_form(struct text *t, const char *data, size_t len)
 {
     memcpy(t->data + t->len, data, len);
     t->len += len;
 }
 
-static void put_string(struct text *t, const char *s)
+static void put_form_text(struct text *t, const char *s)
 {
-    put(t, s, strlen(s));
+    put_form(t, s, strlen(s));
 }
 
 static bool is_hex(char c)
@@ -232,7 +232,7 @@ static bool take_part(const struct mismatch_key *key, const struct remedy *r, un
             return false;
     }
     if (part != NULL)
-        put(t, part, len);
+        put_form(t, part, len);
     return part != NULL;
 }
 
@@ -240,18 +240,18 @@ static void swap_each(const struct mismatch_key *key, char from, const char *to,
 {
     for (size_t i = 0; i < key->len; i++)
         if (key->text[i] == from)
-            put_string(t, to);
+            put_form_text(t, to);
         else
-            put(t, key->text + i, 1);
+            put_form(t, key->text + i, 1);
 }
 
 static void swap_at(const struct mismatch_key *key, size_t at, const struct remedy *r,
                     struct text *t)
 {
     size_t len = strlen(r->from);
-    put(t, key->text, at);
-    put_string(t, r->to);
-    put(t, key->text + at + len, key->len - at - len);
+    put_form(t, key->text, at);
+    put_form_text(t, r->to);
+    put_form(t, key->text + at + len, key->len - at - len);
 }
 
 static bool swap(const struct mismatch_key *key, const struct remedy *r, struct text *t)
@@ -275,7 +275,7 @@ static void strip(const struct mismatch_key *key, const struct remedy *r, struct
         from++;
     while (r->form == FORM_STRIP && from < to && is_one_of(r->from, key->text[to - 1]))
         to--;
-    put(t, key->text + from, to - from);
+    put_form(t, key->text + from, to - from);
 }
 
 static void take_rest(const struct mismatch_key *key, bool host, struct text *t)
@@ -287,7 +287,7 @@ static void take_rest(const struct mismatch_key *key, bool host, struct text *t)
     if (host)
         for (stop = at; stop < end && !is_one_of("/?", *stop); stop++)
             ;
-    put(t, at, (size_t)(stop - at));
+    put_form(t, at, (size_t)(stop - at));
 }
 
 /* A byte that is not ASCII, between Latin-1 and UTF-8. */
@@ -298,32 +298,31 @@ static void recode(const struct mismatch_key *key, bool to_utf8, struct text *t)
         char two[] = {(char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))};
         char one = (char)(c << 6 | (next & 0x3f));
         if (to_utf8 && c > 0x7f)
-            put(t, two, sizeof two);
+            put_form(t, two, sizeof two);
         else if (!to_utf8 && (c & 0xfe) == 0xc2 && i + 1 < key->len)
-            put(t, &one, !!++i);
+            put_form(t, &one, !!++i);
         else
-            put(t, key->text + i, 1);
+            put_form(t, key->text + i, 1);
     }
 }
 
-static void fold(const struct mismatch_key *key, char first, struct text *t)
+static void fold_form(const struct mismatch_key *key, char first, struct text *t)
 {
     for (size_t i = 0; i < key->len; i++) {
         char c = key->text[i];
         c = (uint8_t)(c - first) < 26 ? (char)(c ^ 0x20) : c;
-        put(t, &c, 1);
+        put_form(t, &c, 1);
     }
 }
 
-static void take_bytes(const struct mismatch_key *key, bool (*is)(char c), bool head,
-                       struct text *t)
+static void take_text(const struct mismatch_key *key, bool (*is)(char c), bool head, struct text *t)
 {
     for (size_t i = 0; i < key->len && (!head || is(key->text[i])); i++)
         if (is(key->text[i]))
-            put(t, key->text + i, 1);
+            put_form(t, key->text + i, 1);
 }
 
-static bool is_digit(char c)
+static bool is_decimal_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -346,9 +345,9 @@ static bool reform(const struct mismatch_key *key, const struct remedy *r, unsig
         swap_each(key, r->from[0], r->to, t);
         break;
     case FORM_AROUND:
-        put_string(t, r->to);
-        put(t, key->text, key->len);
-        put_string(t, r->to);
+        put_form_text(t, r->to);
+        put_form(t, key->text, key->len);
+        put_form_text(t, r->to);
         break;
     case FORM_STRIP:
     case FORM_LEFT:
@@ -357,13 +356,13 @@ static bool reform(const struct mismatch_key *key, const struct remedy *r, unsig
     case FORM_LAST:
         last = bytes_last(key->text, r->from[0], key->len);
         last = last != NULL ? last + 1 : key->text;
-        put(t, last, key->len - (size_t)(last - key->text));
+        put_form(t, last, key->len - (size_t)(last - key->text));
         break;
     case FORM_HEADHEX:
-        take_bytes(key, is_hex, true, t);
+        take_text(key, is_hex, true, t);
         break;
     case FORM_DIGITS:
-        take_bytes(key, is_digit, false, t);
+        take_text(key, is_digit, false, t);
         break;
     case FORM_REST:
     case FORM_HOST:
@@ -371,7 +370,7 @@ static bool reform(const struct mismatch_key *key, const struct remedy *r, unsig
         break;
     case FORM_LOWER:
     case FORM_UPPER:
-        fold(key, r->form == FORM_LOWER ? 'A' : 'a', t);
+        fold_form(key, r->form == FORM_LOWER ? 'A' : 'a', t);
         break;
     case FORM_UTF8:
     case FORM_LATIN1:
@@ -386,7 +385,7 @@ static bool reform(const struct mismatch_key *key, const struct remedy *r, unsig
 /* ---- The keys that are asked. */
 
 /* A batch of these records' keys, as prepared by trimming and folding. NULL: out of memory. */
-static struct batch *cut(struct key_rule *rule, const char *data, size_t len)
+static struct batch *cut_again(struct key_rule *rule, const char *data, size_t len)
 {
     rule->prep &= PREP_TRIM | PREP_CASE;
     rule->hash = NULL;
@@ -403,7 +402,7 @@ void mismatch_take(struct mismatch *m, const char *data, size_t len)
     struct key_rule rule = *m->rule;
     if (m->key == NULL)
         m->key = malloc(MISMATCH_TRIED * sizeof *m->key);
-    struct batch *b = m->key != NULL && profile_suits(m->rule) ? cut(&rule, data, len) : NULL;
+    struct batch *b = m->key != NULL && profile_suits(m->rule) ? cut_again(&rule, data, len) : NULL;
     while (b != NULL && m->asked.n < MISMATCH_KEYS && batch_next(b))
         for (size_t i = 0; i < b->n && m->asked.n < MISMATCH_KEYS; i++) {
             size_t key_len;

@@ -527,7 +527,7 @@ static enum verdict take_csv(struct batch *b, size_t i, char **to, struct slice 
 }
 
 /* Appends a text as a field of CSV: that of several values of JSON is one key. */
-static char *put_quoted(const char *text, size_t len, char *to)
+static char *put_field(const char *text, size_t len, char *to)
 {
     bool quotes = false;
     for (size_t i = 0; i < len; i++)
@@ -573,7 +573,7 @@ static enum verdict take_json(struct batch *b, size_t i, char **to, struct slice
         }
         if (p > 0)
             *(*to)++ = ',';
-        *to = put_quoted(b->found.key, b->found.len, *to);
+        *to = put_field(b->found.key, b->found.len, *to);
     }
     *key = (struct slice){begin, (size_t)(*to - begin)};
     return KEY_GOOD;

@@ -37,7 +37,7 @@ static struct slice bare(const char *p, size_t len)
 
 /* The field's value: between its quotes, if it has any, with doubled quotes made one. In the field,
  * or at *to, which moves behind it. */
-static struct slice value_of(struct slice field, char **to)
+static struct slice field_value(struct slice field, char **to)
 {
     if (field.len < 2 || field.p[0] != '"')
         return field;
@@ -158,7 +158,7 @@ bool csv_want(struct csv *csv, const char *list, struct err *err)
         if (!quoted && !take_numbers(csv, item, &is_number, err))
             return false;
         if (!is_number) {
-            struct slice name = value_of(item, &to);
+            struct slice name = field_value(item, &to);
             if (name.p < csv->names || name.p >= csv->names + CSV_NAMES) {
                 memcpy(to, name.p, name.len);
                 name.p = to;
@@ -187,7 +187,7 @@ static struct slice next_name(const struct names *names, const char **p)
     const char *end = names->record.p + names->record.len;
     const char *stop = field_end(*p, end, names->delimiter);
     char *to = names->room;
-    struct slice name = value_of((struct slice){*p, (size_t)(stop - *p)}, &to);
+    struct slice name = field_value((struct slice){*p, (size_t)(stop - *p)}, &to);
     *p = stop < end ? stop + 1 : NULL;
     return name;
 }
@@ -252,8 +252,8 @@ static bool resolve_one(const struct csv *csv, const struct names *names, unsign
     }
 }
 
-static bool resolve(const struct csv *csv, const struct names *names, struct csv_columns *c,
-                    struct err *err)
+static bool resolve_all(const struct csv *csv, const struct names *names, struct csv_columns *c,
+                        struct err *err)
 {
     for (unsigned i = 0; i < csv->n; i++) {
         if (!resolve_one(csv, names, i, &c->column[i], err))
@@ -303,7 +303,7 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
     for (const char *p = names.record.p; p != NULL; names.n++)
         (void)next_name(&names, &p);
     columns->n = names.n;
-    bool ok = resolve(csv, &names, columns, err);
+    bool ok = resolve_all(csv, &names, columns, err);
     free(names.room);
     return ok;
 }
@@ -415,7 +415,7 @@ size_t csv_cut(struct csv_cutter *c, const char **record, size_t max)
     return n;
 }
 
-static bool is_blank_line(const char *record, const char *end)
+static bool is_line_end(const char *record, const char *end)
 {
     return bare(record, (size_t)(end - record)).len == 0;
 }
@@ -428,12 +428,12 @@ enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, co
     struct slice text;
     size_t empty = 0;
     /* Only the only column can have an empty value that is a whole line. */
-    if (c->fields[i] == 1 && is_blank_line(record, end))
+    if (c->fields[i] == 1 && is_line_end(record, end))
         return CSV_EMPTY_LINE;
     if (c->fields[i] != columns->n)
         return CSV_COLUMNS;
     if (columns->used == 1 && !columns->rest) {
-        text = value_of(c->slot[0][i], to);
+        text = field_value(c->slot[0][i], to);
     } else {
         for (unsigned f = 0; f < columns->used; f++) {
             struct slice field = c->slot[f][i];

@@ -49,7 +49,7 @@ static inline const char *skip_plain(const char *p, const char *end)
 }
 
 /* Bytes of the UTF-8 sequence at p < end (RFC 3629, section 4); 0: it is none. */
-static size_t utf8_len(const char *text, const char *end)
+static size_t sequence_len(const char *text, const char *end)
 {
     const unsigned char *p = (const unsigned char *)text;
     if (p[0] < 0xc2 || p[0] > 0xf4)
@@ -97,7 +97,7 @@ static __attribute__((noinline)) const char *string_rest(const char *p, const ch
         if (*p == '\\')
             *escaped = true, n = escape_len(p, end);
         else if ((unsigned char)*p >= 0x80)
-            n = utf8_len(p, end);
+            n = sequence_len(p, end);
         if (n == 0)
             break;
         p = skip_plain(p + n, end);
@@ -157,7 +157,7 @@ static unsigned unescape(const char **p, const char *end)
 
 /* Decodes the text of a string that string_end accepted and returns the end of the result, which is
  * never longer. NULL: half a surrogate pair. */
-static char *decode(const char *p, const char *end, char *to)
+static char *decode_string(const char *p, const char *end, char *to)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
     while (p < end) {
@@ -183,7 +183,7 @@ static char *decode(const char *p, const char *end, char *to)
 
 /* ---- Numbers and words. */
 
-static inline bool is_digit(char c)
+static inline bool is_decimal(char c)
 {
     return c >= '0' && c <= '9';
 }
@@ -191,7 +191,7 @@ static inline bool is_digit(char c)
 static inline const char *digits_end(const char *p, const char *end)
 {
     const char *from = p;
-    while (p < end && is_digit(*p))
+    while (p < end && is_decimal(*p))
         p++;
     return p > from ? p : NULL;
 }
@@ -234,7 +234,7 @@ static inline const char *scalar(struct jsonl *found, const char *p, const char 
     if (is_string)
         stop = string_end(from, end, &escaped, &found->bad);
     else
-        stop = *p == '-' || is_digit(*p) ? number_end(p, end) : word_end(p, end);
+        stop = *p == '-' || is_decimal(*p) ? number_end(p, end) : word_end(p, end);
     if (stop == NULL) {
         found->bad = is_string ? found->bad : p;
         return NULL;
@@ -244,7 +244,7 @@ static inline const char *scalar(struct jsonl *found, const char *p, const char 
         if (*p == 'n')
             found->is = JSONL_NULL;
         if (escaped) {
-            const char *to = decode(from, stop, room);
+            const char *to = decode_string(from, stop, room);
             found->is = to != NULL ? JSONL_KEY : JSONL_SURROGATE;
             found->key = room;
             found->len = to != NULL ? (size_t)(to - room) : 0;
@@ -262,13 +262,13 @@ static bool is_name(const struct jsonl_path *path, unsigned step, const char *te
     if (name == NULL)
         return false;
     if (escaped) {
-        end = decode(text, end, room);
+        end = decode_string(text, end, room);
         text = room;
     }
     return end != NULL && (size_t)(end - text) == len && memcmp(text, name, len) == 0;
 }
 
-static struct jsonl broken(const char *bad)
+static struct jsonl broken_at(const char *bad)
 {
     return (struct jsonl){.is = JSONL_BROKEN, .bad = bad};
 }
@@ -287,7 +287,7 @@ struct jsonl jsonl_find(const struct jsonl_path *path, const char *line, size_t 
     for (;;) {
         p = skip_blanks(p, end);
         if (p == end)
-            return broken(p);
+            return broken_at(p);
         bool here = on_path && on == path->n, opened = *p == '{' || *p == '[';
         if (on_path)
             found =
@@ -295,7 +295,7 @@ struct jsonl jsonl_find(const struct jsonl_path *path, const char *line, size_t 
         if (opened) {
             bool object = *p == '{';
             if (depth == JSONL_DEPTH)
-                return broken(p);
+                return broken_at(p);
             if (here)
                 found.is = JSONL_CONTAINER;
             uint64_t bit = UINT64_C(1) << depth % 64, *word = &objects[depth / 64];
@@ -308,16 +308,16 @@ struct jsonl jsonl_find(const struct jsonl_path *path, const char *line, size_t 
             }
             p++;
         } else if ((p = scalar(&found, p, end, here, room)) == NULL) {
-            return broken(found.bad);
+            return broken_at(found.bad);
         }
         /* Behind a value, or behind the bracket that opened a container. */
         bool object;
         for (;; opened = false) {
             p = skip_blanks(p, end);
             if (depth == 0)
-                return p == end ? found : broken(p);
+                return p == end ? found : broken_at(p);
             if (p == end)
-                return broken(p);
+                return broken_at(p);
             object = objects[(depth - 1) / 64] >> (depth - 1) % 64 & 1;
             if (*p != (object ? '}' : ']'))
                 break;
@@ -329,7 +329,7 @@ struct jsonl jsonl_find(const struct jsonl_path *path, const char *line, size_t 
         bool inner = depth == on; /* the innermost container lies on the path */
         if (!opened) {
             if (*p != ',')
-                return broken(p);
+                return broken_at(p);
             p = skip_blanks(p + 1, end);
             index += inner;
         }
@@ -339,21 +339,21 @@ struct jsonl jsonl_find(const struct jsonl_path *path, const char *line, size_t 
         }
         bool escaped;
         if (p == end || *p != '"')
-            return broken(p);
+            return broken_at(p);
         const char *name = ++p;
         if ((p = string_end(name, end, &escaped, &found.bad)) == NULL)
-            return broken(found.bad);
+            return broken_at(found.bad);
         /* Behind a key that was decoded: it may be the one that counts. */
         char *spare = found.key == room ? room + found.len : room;
         on_path = inner && is_name(path, on - 1, name, p, escaped, spare);
         p = skip_blanks(p + 1, end);
         if (p == end || *p != ':')
-            return broken(p);
+            return broken_at(p);
         p++;
     }
 }
 
-static bool begins(const char *p, const char *end, const char *word)
+static bool has_word(const char *p, const char *end, const char *word)
 {
     size_t len = strlen(word);
     return (size_t)(end - p) >= len && memcmp(p, word, len) == 0;
@@ -373,7 +373,8 @@ bool jsonl_why(const struct jsonl *found, const char *line, size_t len, struct e
     size_t column = (size_t)(bad - line) + 1;
     if (bad == end)
         return fail(err, "is not JSON: it ends too early (column %zu)", column);
-    if (begins(bad, end, "NaN") || begins(bad, end, "Infinity") || begins(bad, end, "-Infinity"))
+    if (has_word(bad, end, "NaN") || has_word(bad, end, "Infinity") ||
+        has_word(bad, end, "-Infinity"))
         return fail(err, "is not JSON: NaN and Infinity are no numbers there (column %zu)", column);
     if (*bad == '{' || *bad == '[')
         return fail(err, "is not JSON of at most %d levels (column %zu)", JSONL_DEPTH, column);
@@ -390,7 +391,7 @@ static char *quoted_name(const char **p, char *to)
     if (stop == NULL)
         return NULL;
     *p = stop + 1;
-    return decode(from, stop, to);
+    return decode_string(from, stop, to);
 }
 
 static bool fail_path(const char *text, size_t at, const char *why, struct err *err)
@@ -426,9 +427,9 @@ bool jsonl_path(struct jsonl_path *path, const char **text, struct err *err)
         p += bracket && *p == '.' ? 2 : 1;
         path->step[path->n].name = NULL;
         path->step[path->n].index = 0;
-        if (bracket && is_digit(*p)) {
+        if (bracket && is_decimal(*p)) {
             size_t index = 0;
-            for (; is_digit(*p) && index <= SIZE_MAX / 10 - 1; p++)
+            for (; is_decimal(*p) && index <= SIZE_MAX / 10 - 1; p++)
                 index = 10 * index + (size_t)(*p - '0');
             path->step[path->n].index = index;
         } else {

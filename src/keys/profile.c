@@ -58,7 +58,7 @@ static size_t span(const char *key, size_t len, unsigned not_classes)
     return n;
 }
 
-static bool begins(const char *key, size_t len, const char *with)
+static bool has_prefix(const char *key, size_t len, const char *with)
 {
     size_t n = strlen(with);
     return len >= n && memcmp(key, with, n) == 0;
@@ -72,14 +72,14 @@ static size_t scheme_len(const char *key, size_t len, bool small)
            (is(key[n], IS_LOWER) || (n == 0 && !small && is(key[n], IS_UPPER)) ||
             (n > 0 && !small && (key[n] == '+' || !is(key[n], NO_DIGIT)))))
         n++;
-    return n > 0 && begins(key + n, len - n, "://") ? n + 3 : 0;
+    return n > 0 && has_prefix(key + n, len - n, "://") ? n + 3 : 0;
 }
 
 static bool has_colon(const char *key, size_t len)
 {
     const char *end = key + len, *c = key;
     while (c < end && (c = memchr(c, ':', (size_t)(end - c))) != NULL) {
-        if (!begins(c, (size_t)(end - c), "://"))
+        if (!has_prefix(c, (size_t)(end - c), "://"))
             return true;
         c += 3;
     }
@@ -111,7 +111,7 @@ static bool has_quoted_delimiter(const char *key, size_t len)
 }
 
 /* Bytes of the UTF-8 character at `c`; 0: it is none. */
-static size_t utf8_len(const uint8_t *c, size_t len)
+static size_t utf8_sequence(const uint8_t *c, size_t len)
 {
     size_t n = *c < 0x80 ? 1 : *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;
     if (n > len)
@@ -140,7 +140,7 @@ static uint64_t high_features(const char *key, size_t len)
     }
     size_t n = 1;
     for (size_t i = 0; i < len && n > 0; i += n)
-        n = utf8_len((const uint8_t *)key + i, len - i);
+        n = utf8_sequence((const uint8_t *)key + i, len - i);
     return f | bit(n == 0, PROFILE_LATIN1);
 }
 
@@ -199,14 +199,14 @@ uint64_t profile_features(const char *key, size_t len)
            bit(all_hex && is_digest_len(len), PROFILE_HEXLEN) | bit(has & IS_UPPER, PROFILE_UPPER) |
            bit(has & IS_LOWER, PROFILE_LOWER) | bit(has_uuid(key, len), PROFILE_UUID) |
            bit(scheme_len(key, len, false) > 5, PROFILE_SCHEME) |
-           bit(begins(key + scheme, len - scheme, "www."), PROFILE_WWW) |
+           bit(has_prefix(key + scheme, len - scheme, "www."), PROFILE_WWW) |
            bit(last == '/' && len > 1, PROFILE_ENDSLASH) | bit(has & IS_SLASH, PROFILE_SLASH) |
            bit(first == '/', PROFILE_ABS) | bit(has & IS_AT, PROFILE_AT) |
            (has & IS_HIGH ? high_features(key, len) : 0) | bit(has_date(key, len), PROFILE_DATE) |
            bit(digits == len && len > 0, PROFILE_DIGITS) | bit(first == '0', PROFILE_ZERO) |
-           bit(begins(key, len, "https://"), PROFILE_HTTPS) |
+           bit(has_prefix(key, len, "https://"), PROFILE_HTTPS) |
            bit(first == '<' || first == '>', PROFILE_GT) |
-           bit(begins(key, len, "./"), PROFILE_DOTSLASH) |
+           bit(has_prefix(key, len, "./"), PROFILE_DOTSLASH) |
            bit(digits > 0 && digits < len && is(key[digits], IS_COLON | IS_TAB), PROFILE_LINENUM) |
            bit(is_between(key, len, '\''), PROFILE_SQUOTED) | bit(last == '.', PROFILE_ENDDOT) |
            bit(has & IS_BSLASH, PROFILE_BSLASH) | bit(first == '+', PROFILE_PLUS);
@@ -250,7 +250,7 @@ static void halve(struct profile *p)
     p->n = n;
 }
 
-static void join_lengths(struct profile *p, const struct profile *other)
+static void widen_lengths(struct profile *p, const struct profile *other)
 {
     if (p->n == 0 || other->shortest < p->shortest)
         p->shortest = other->shortest;
@@ -260,7 +260,7 @@ static void join_lengths(struct profile *p, const struct profile *other)
 
 void profile_add(struct profile *p, const struct profile *other)
 {
-    join_lengths(p, other);
+    widen_lengths(p, other);
     p->n += other->n; /* at most 2 * PROFILE_MOST */
     for (unsigned i = 0; i < PROFILE_FEATURES; i++)
         p->count[i] = (uint16_t)(p->count[i] + other->count[i]);
@@ -282,7 +282,7 @@ void profile_unite(struct profile_union *u, const struct profile *p, uint64_t n)
     u->keys += n;
     if (p->n == 0)
         return;
-    join_lengths(&u->all, p);
+    widen_lengths(&u->all, p);
     u->all.n = p->n > u->all.n ? p->n : u->all.n;
     for (unsigned i = 0; i < PROFILE_FEATURES; i++) {
         unsigned have = p->count[i], rest = p->n - have;
@@ -364,7 +364,7 @@ bool profile_decode(const uint8_t from[PROFILE_BYTES], struct profile *p)
 enum { ALL = 255, FULL_RULES = 200 /* sampled keys: an odd one among them is no exception */ };
 
 /* The share of keys that have a feature: 0 to 255, which are exactly none and all. */
-static unsigned share(const struct profile *p, enum profile_feature f)
+static unsigned part_of(const struct profile *p, enum profile_feature f)
 {
     unsigned have = p->count[f], q = p->n == 0 ? 0 : (ALL * have + p->n / 2) / p->n;
     return have == 0 ? 0 : have == p->n ? ALL : q < 1 ? 1 : q > ALL - 1 ? ALL - 1 : q;
@@ -372,12 +372,12 @@ static unsigned share(const struct profile *p, enum profile_feature f)
 
 static bool nearly_all(const struct profile *p, enum profile_feature f)
 {
-    return share(p, f) >= ALL - 1;
+    return part_of(p, f) >= ALL - 1;
 }
 
 static bool hardly_any(const struct profile *p, enum profile_feature f)
 {
-    return share(p, f) <= 1;
+    return part_of(p, f) <= 1;
 }
 
 /* Have practically all letters that occur this case? */
@@ -402,10 +402,10 @@ static enum profile_side pad_differs(const struct profile *keys, const struct pr
     if (!nearly_all(keys, PROFILE_DIGITS) || !nearly_all(asked, PROFILE_DIGITS))
         return PROFILE_SAME;
     if (keys_fixed && keys->longest >= asked->longest &&
-        (asked->n < 20 || asked->longest > asked->shortest) && share(keys, PROFILE_ZERO) >= some &&
-        hardly_any(asked, PROFILE_ZERO))
+        (asked->n < 20 || asked->longest > asked->shortest) &&
+        part_of(keys, PROFILE_ZERO) >= some && hardly_any(asked, PROFILE_ZERO))
         return PROFILE_KEYS_HAVE;
-    return asked_fixed && asked->longest >= keys->longest && share(asked, PROFILE_ZERO) >= some &&
+    return asked_fixed && asked->longest >= keys->longest && part_of(asked, PROFILE_ZERO) >= some &&
                    hardly_any(keys, PROFILE_ZERO)
                ? PROFILE_ASKED_HAVE
                : PROFILE_SAME;
@@ -416,10 +416,11 @@ static enum profile_side letters_differ(const struct profile *keys, const struct
                                         enum profile_feature f)
 {
     const unsigned some = 25;
-    if (share(keys, f) == 0 && share(asked, f) >= some &&
-        (f == PROFILE_LATIN1 || share(keys, PROFILE_HIGH) >= some))
+    if (part_of(keys, f) == 0 && part_of(asked, f) >= some &&
+        (f == PROFILE_LATIN1 || part_of(keys, PROFILE_HIGH) >= some))
         return PROFILE_ASKED_HAVE;
-    return share(keys, f) >= some && share(asked, f) == 0 && share(asked, PROFILE_HIGH) >= some
+    return part_of(keys, f) >= some && part_of(asked, f) == 0 &&
+                   part_of(asked, PROFILE_HIGH) >= some
                ? PROFILE_KEYS_HAVE
                : PROFILE_SAME;
 }
@@ -427,7 +428,7 @@ static enum profile_side letters_differ(const struct profile *keys, const struct
 enum profile_side profile_differs(const struct profile *keys, const struct profile *asked,
                                   enum profile_feature f)
 {
-    bool digests = nearly_all(keys, PROFILE_HEXLEN) && share(asked, PROFILE_HEXLEN) == ALL;
+    bool digests = nearly_all(keys, PROFILE_HEXLEN) && part_of(asked, PROFILE_HEXLEN) == ALL;
     unsigned odd = keys->n >= FULL_RULES;
     if (f == PROFILE_CASE || (f == PROFILE_HEXCASE && digests))
         return case_differs(keys, asked);
@@ -443,7 +444,7 @@ enum profile_side profile_differs(const struct profile *keys, const struct profi
     enum profile_side side = PROFILE_SAME;
     if ((f == PROFILE_COMB || f == PROFILE_LATIN1) && asked->n >= 5)
         side = letters_differ(keys, asked, f);
-    unsigned has = share(keys, f), asks = share(asked, f);
+    unsigned has = part_of(keys, f), asks = part_of(asked, f);
     if (side != PROFILE_SAME)
         return side;
     return has <= odd && asks >= ALL - odd   ? PROFILE_ASKED_HAVE
@@ -533,7 +534,7 @@ void profile_sample_begin(struct profile_sample *s)
 }
 
 /* The place of a hash in the sample, or where it belongs. */
-static unsigned place_of(const struct profile_sample *s, uint64_t hash)
+static unsigned heap_place(const struct profile_sample *s, uint64_t hash)
 {
     unsigned low = 0, high = s->n;
     while (low < high) {
@@ -552,9 +553,9 @@ static void move(void *array, size_t size, unsigned at, unsigned n)
     memmove(from + size, from, (n - at) * size);
 }
 
-static void insert(struct profile_sample *s, uint64_t hash, uint64_t features, size_t len)
+static void keep_least(struct profile_sample *s, uint64_t hash, uint64_t features, size_t len)
 {
-    unsigned at = place_of(s, hash);
+    unsigned at = heap_place(s, hash);
     if (at < s->n && s->hash[at] == hash)
         return;
     s->n -= s->n == PROFILE_SAMPLE;
@@ -571,7 +572,7 @@ static void insert(struct profile_sample *s, uint64_t hash, uint64_t features, s
         s->limit = s->hash[PROFILE_SAMPLE - 1];
 }
 
-static void take_key(struct profile_sample *s, const struct batch *b, size_t i)
+static void look_at_text(struct profile_sample *s, const struct batch *b, size_t i)
 {
     uint64_t hash = b->hash[i];
     uint64_t *known = &s->known[hash % (sizeof s->known / sizeof *s->known)];
@@ -580,7 +581,7 @@ static void take_key(struct profile_sample *s, const struct batch *b, size_t i)
         return;
     *known = hash;
     const char *key = batch_text(b, i, (char[ENCODE_PLAIN_MAX]){0}, &len);
-    insert(s, hash, profile_features(key, len), len);
+    keep_least(s, hash, profile_features(key, len), len);
 }
 
 void profile_sample_take(struct profile_sample *s, const struct batch *b)
@@ -590,14 +591,14 @@ void profile_sample_take(struct profile_sample *s, const struct batch *b)
         any |= b->hash[i] < s->limit;
     for (size_t i = 0; i < b->n && any != 0; i++)
         if (b->hash[i] < s->limit)
-            take_key(s, b, i);
+            look_at_text(s, b, i);
 }
 
 void profile_sample_join(struct profile_sample *s, const struct profile_sample *other)
 {
     for (unsigned i = 0; i < other->n; i++)
         if (other->hash[i] < s->limit)
-            insert(s, other->hash[i], other->features[i], other->len[i]);
+            keep_least(s, other->hash[i], other->features[i], other->len[i]);
 }
 
 struct profile profile_of_sample(const struct profile_sample *s)

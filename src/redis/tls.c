@@ -55,7 +55,7 @@ static struct {
 #define LIBRARY_TEXT(version) #version
 #define LIBRARY               LIBRARY_OF(OPENSSL_SHLIB_VERSION)
 
-static bool load(struct err *err)
+static bool load_library(struct err *err)
 {
     static bool loaded;
     if (loaded)
@@ -110,7 +110,7 @@ struct tls_context {
 };
 
 /* Called for an encrypted key: OpenSSL would ask at the terminal. */
-static int refuse_password(char *to, int size, int writing, void *asked)
+static int refuse_to_ask(char *to, int size, int writing, void *asked)
 {
     (void)to, (void)size, (void)writing;
     *(bool *)asked = true;
@@ -162,7 +162,7 @@ static bool read_files(struct tls_context *ctx, struct err *err)
     const char *option = f->key != NULL ? "--tls-key" : "--tls-cert";
     if (lib.SSL_CTX_use_certificate_chain_file(ssl, f->cert) != 1)
         return fail_file("--tls-cert", f->cert, err);
-    lib.SSL_CTX_set_default_passwd_cb(ssl, refuse_password);
+    lib.SSL_CTX_set_default_passwd_cb(ssl, refuse_to_ask);
     lib.SSL_CTX_set_default_passwd_cb_userdata(ssl, &asked);
     bool ok = lib.SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) == 1;
     lib.SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
@@ -241,7 +241,7 @@ static BIO_METHOD *make_method(void)
 struct tls_context *tls_open(const struct tls_files *files, struct err *err)
 {
     struct tls_context *ctx = NULL;
-    if (!load(err))
+    if (!load_library(err))
         return NULL;
     ctx = calloc(1, sizeof *ctx);
     if (ctx == NULL) {

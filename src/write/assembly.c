@@ -90,7 +90,8 @@ void assembly_take(struct assembly *a, unsigned i, enum origin_how how, const st
 /* Bytes converted and written at a time. */
 enum { PIECE = 1 << 16 };
 
-static bool write_foreign(const struct target *t, const struct layout_bits *bits, struct err *err)
+static bool write_layout_bits(const struct target *t, const struct layout_bits *bits,
+                              struct err *err)
 {
     uint8_t piece[PIECE];
     uint64_t len = t->layer->data_len - bits->extra_len;
@@ -130,7 +131,7 @@ static bool write_layer(struct assembly *a, unsigned i, struct err *err)
         return kind->counts->combine(o->op, o->parts.layer, o->parts.data, o->parts.n, &t,
                                      a->threads, &a->seen, err);
     case FROM_FOREIGN:
-        return write_foreign(&t, o->bits, err);
+        return write_layout_bits(&t, o->bits, err);
     default:
         return target_zero_sums(&t, err);
     }

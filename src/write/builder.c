@@ -74,7 +74,7 @@ static bool make_header(struct builder *b, uint64_t n, struct err *err)
     return header_design(&b->to->header, b->design, n, err);
 }
 
-static const struct layer *newest(const struct builder *b)
+static const struct layer *newest_target(const struct builder *b)
 {
     return &b->to->header.layers[chain_newest(&b->to->header)];
 }
@@ -87,8 +87,8 @@ static bool limit_memory(struct builder *b, struct err *err)
     if (design_is_sized(b->design)) {
         if (!make_header(b, 0, err))
             return false;
-        if (newest(b)->data_len < most)
-            most = smaller(most, SIZED_MEMORY + newest(b)->data_len);
+        if (newest_target(b)->data_len < most)
+            most = smaller(most, SIZED_MEMORY + newest_target(b)->data_len);
     }
     b->memory = smaller(b->memory, most > least ? most : least);
     return true;
@@ -361,7 +361,7 @@ static bool write_added(struct builder *b, struct err *err)
          !(make_header(b, b->n_distinct, err) && open_memory(b, err) && add_waiting(b, err))) ||
         !write_layers(b, err))
         return false;
-    if (!newest(b)->kind->layout->counts)
+    if (!newest_target(b)->kind->layout->counts)
         fill_counters(b);
     else
         b->n_held = b->counted ? b->n_distinct : b->to->header.counters.keys_added;
@@ -398,7 +398,7 @@ bool builder_forecast(struct builder *b, uint64_t n_put, struct err *err)
     b->n_put = n_put;
     if (!count_keys(b, err) || !make_header(b, b->n_distinct, err))
         return false;
-    b->to->census.fpr = newest(b)->kind->fpr_at(newest(b), (double)b->n_distinct);
+    b->to->census.fpr = newest_target(b)->kind->fpr_at(newest_target(b), (double)b->n_distinct);
     fill_counters(b);
     return true;
 }
@@ -430,7 +430,7 @@ bool derive_check(const struct filter *from, struct err *err)
                 from->path, bits);
 }
 
-static bool put(void *ctx, const uint64_t *hash, size_t n, struct err *err)
+static bool put_hashes(void *ctx, const uint64_t *hash, size_t n, struct err *err)
 {
     struct builder *b = ctx;
     b->n_known += n;
@@ -440,7 +440,7 @@ static bool put(void *ctx, const uint64_t *hash, size_t n, struct err *err)
 bool derive_put(const struct filter *from, struct builder *b, uint64_t *records, struct err *err)
 {
     const struct layer *layer = &from->header.layers[0];
-    if (!layer->kind->counts->hashes(layer, from->data[0], put, b, err) ||
+    if (!layer->kind->counts->hashes(layer, from->data[0], put_hashes, b, err) ||
         !filter_check_intact(from, err))
         return false;
     *records = from->header.counters.records;

@@ -126,7 +126,7 @@ static bool can_drop(const struct header *h)
     return all;
 }
 
-static bool drop(struct assembly *a, double p, struct err *err)
+static bool drop_bits(struct assembly *a, double p, struct err *err)
 {
     const struct header *from = &a->in[0].header;
     struct header *h = &a->header;
@@ -156,7 +156,7 @@ static bool drop(struct assembly *a, double p, struct err *err)
 }
 
 /* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
-static unsigned bits_for(double n, double p, unsigned bits)
+static unsigned bits_of_rate(double n, double p, unsigned bits)
 {
     while (bits > 1 && ldexp(fmax(1, n), 1 - (int)bits) <= p)
         bits--;
@@ -175,7 +175,7 @@ static bool narrow(struct assembly *a, double p, struct err *err)
     if (census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
                     num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
-    unsigned bits = bits_for(census.n, p, layer_fingerprint(layer));
+    unsigned bits = bits_of_rate(census.n, p, layer_fingerprint(layer));
     combine_plan(a, COUNTS_ADD, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, bits);
     struct layer *made = &a->header.layers[0];
     a->header.fpr_design = made->fpr_design = p;
@@ -213,6 +213,6 @@ bool shrink_input(struct assembly *a, double p, struct err *err)
     if (combine_counts(h))
         return narrow(a, p, err);
     if (can_drop(h))
-        return drop(a, p, err);
+        return drop_bits(a, p, err);
     return fold(a, p, err);
 }

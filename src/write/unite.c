@@ -175,7 +175,7 @@ static bool grows(const struct assembly *m)
 
 /* Makes the result one that grows. It promises a rate that leaves a part for further layers: that
  * of the inputs together (`limit`), or less if fewer layers than theirs take the keys. */
-static void make_growing(struct assembly *m, double limit)
+static void let_grow(struct assembly *m, double limit)
 {
     struct header *h = &m->header;
     double used = 0, promised = 0;
@@ -264,7 +264,7 @@ static bool take_apart(struct unite *u, double slack)
 }
 
 /* A program that counts goes on with the sum of its counts. */
-static void count_keys(struct unite *u)
+static void count_union(struct unite *u)
 {
     struct assembly *a = u->to;
     const struct kind *kind = a->header.layers[0].kind;
@@ -292,9 +292,9 @@ static bool unite(struct unite *u, double limit, struct err *err)
         ok = write_united(u, err);
     if (!ok)
         return false;
-    count_keys(u);
+    count_union(u);
     if (grows(a))
-        make_growing(a, limit);
+        let_grow(a, limit);
     layers_census_whole(&a->header, a->each, &a->census);
     return true;
 }
