@@ -362,7 +362,7 @@ static bool reform(const struct mismatch_key *key, const struct remedy *r, unsig
         take_text(key, is_hex, true, t);
         break;
     case FORM_DIGITS:
-        take_text(key, is_digit, false, t);
+        take_text(key, is_decimal_digit, false, t);
         break;
     case FORM_REST:
     case FORM_HOST:

@@ -584,14 +584,17 @@ static void look_at_text(struct profile_sample *s, const struct batch *b, size_t
     keep_least(s, hash, profile_features(key, len), len);
 }
 
+/* A branch that is hardly ever taken costs a quarter of a nanosecond a key; vectors without a
+ * comparison of 64 bits, as those of SSE2, cost more. */
 void profile_sample_take(struct profile_sample *s, const struct batch *b)
 {
-    unsigned any = 0;
-    for (size_t i = 0; i < b->n; i++)
-        any |= b->hash[i] < s->limit;
-    for (size_t i = 0; i < b->n && any != 0; i++)
-        if (b->hash[i] < s->limit)
+    const size_t n = b->n;
+    uint64_t limit = s->limit;
+    for (size_t i = 0; i < n; i++)
+        if (b->hash[i] < limit) {
             look_at_text(s, b, i);
+            limit = s->limit;
+        }
 }
 
 void profile_sample_join(struct profile_sample *s, const struct profile_sample *other)
