@@ -137,17 +137,17 @@ COUNTED_INLINE void query_with(const struct counted_set *given, const uint64_t *
     }
     for (size_t i = 0; i < n; i++) {
         bool good = counted_find_block(set, counted_block_of(c, v[i]), &block[left]);
-        const uint8_t *marks = ahead_of(set->data, block[left].begin);
+        const uint8_t *marks = ahead_of(set->data, (size_t)block[left].begin);
         key[left] = (uint16_t)i;
         /* They are about two bits a bucket. */
         ahead_fetch(marks);
-        ahead_fetch(ahead_of(marks, (v[i] >> c->low & (COUNTED_BUCKETS - 1)) / 4 + 8));
+        ahead_fetch(ahead_of(marks, (size_t)(v[i] >> c->low & (COUNTED_BUCKETS - 1)) / 4 + 8));
         left += good & (block[left].n > 0);
     }
     for (size_t k = 0; k < left; k++) {
         uint16_t i = key[k];
         bool good = find_bucket(set, v[i], &block[k], &place[some], fast);
-        ahead_fetch(ahead_of(set->data, place[some].bit / 8));
+        ahead_fetch(ahead_of(set->data, (size_t)(place[some].bit / 8)));
         key[some] = i;
         some += good;
     }
