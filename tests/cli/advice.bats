@@ -146,7 +146,9 @@ reads()
     gzip -c <list | gzip >twice
     advised twice | cmp - list
     for name in xz zstd bzip2 lz4; do
-        ! command -v $name >/dev/null || { $name -c <list >packed && reads packed; }
+        command -v $name >/dev/null || continue
+        $name -c <list >packed
+        reads packed
     done
     tr -d '\0' <list | tr '\r' '!' >text
     mv text list

@@ -686,7 +686,7 @@ too_long()
         }
     done
     [ ! -e g ]
-    [ "$(seen query --show-counts counted list)" = "$(printf '1\t1\n1\t2\n1\t3')" ]
+    equal "$(seen query --show-counts counted list)" $'1\t1\n1\t2\n1\t3'
     # What comes before it is answered; none is skipped. A header ends there too.
     run -2 --separate-stderr seen query --skip-bad --memory 32M f long
     [ "$output" = "$(cat list)" ]

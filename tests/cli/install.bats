@@ -188,6 +188,7 @@ END
         : >here/$program
         chmod +x here/$program
     done
+    # shellcheck disable=SC2016 # for another shell
     lacks() { PATH=$PWD/here "$BASH" -c '. "$SOURCE/tests/lib/redis.bash"; redis_lacks'; }
     run -1 lacks
     for program in redis-server redis-cli setpriv; do

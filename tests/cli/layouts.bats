@@ -222,14 +222,15 @@ java() { printf '\254\355\0\5sr\0%b%s\1\2\3' "\\0$(printf %o ${#1})" "$1"; }
     printf '\0\0\0\1\0\0\0\5\0\0\0\1abcdefgh' >spark1
     printf '\0\0\0\2\0\0\0\5\0\0\0\0\0\0\0\1abcdefgh' >spark2
     java org.apache.spark.util.sketch.BloomFilterImpl >java1
+    # shellcheck disable=SC2016 # a name in Java
     java 'com.google.common.hash.BloomFilter$SerialForm' >java2
     java java.util.BitSet >java3
     while IFS='|' read -r file what way; do
-        refuses "seen: '$file' is $what: $way" seen import --layout guava $file -o i.seen
-        refuses "seen: '$file' is $what: $way" seen import --layout auto $file -o i.seen
-        refuses "seen: '$file' is $what: $way (--force imports it)" seen import --layout php $file -o i.seen
-        refuses "seen: '$file' is $what, not a list of keys: $way" seen create i.seen $file
-        refuses "seen: '$file' is not a seen filter: it is $what; $way" seen query $file -k a
+        refuses "seen: '$file' is $what: $way" seen import --layout guava "$file" -o i.seen
+        refuses "seen: '$file' is $what: $way" seen import --layout auto "$file" -o i.seen
+        refuses "seen: '$file' is $what: $way (--force imports it)" seen import --layout php "$file" -o i.seen
+        refuses "seen: '$file' is $what, not a list of keys: $way" seen create i.seen "$file"
+        refuses "seen: '$file' is not a seen filter: it is $what; $way" seen query "$file" -k a
     done <<END
 spark1|a BloomFilter of Spark|$none
 spark2|a BloomFilter of Spark, version 2|$none

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # --csv and --jsonl: what the key is, what is printed, and what is refused.
+# shellcheck disable=SC2094 # cmp reads what is expected
 
 load ../lib/helpers
 

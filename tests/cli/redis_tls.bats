@@ -95,6 +95,8 @@ tls_start()
 # at NAME [HOST [KEY]]: the address of a filter there.
 at() { echo "rediss://${2-localhost}:$(cat "$REDIS_DIR/$1/port")/${3-k}?layout=gozero:bits=20000"; }
 
+cluster_is_up() { [[ $(redis "$1" CLUSTER INFO) == *cluster_state:ok* ]]; }
+
 # relay NAME ACTION ARGUMENT: starts relay.py before a server; its port is in the file `port`.
 relay()
 {
@@ -248,7 +250,7 @@ relay()
     done
     redis-cli --tls --cacert ca.crt --cluster create "${nodes[@]}" --cluster-yes >log
     for i in 0 1 2; do
-        eventually eval '[[ $(redis c'$i' CLUSTER INFO) == *cluster_state:ok* ]]'
+        eventually cluster_is_up "c$i"
     done
     seq 5000 >keys
     uri="rediss://127.0.0.1:${PORTS[c0]}/k?layout=gozero:bits=100000&shards=16"

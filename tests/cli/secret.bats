@@ -86,14 +86,14 @@ bytes()
         rm -f s ./*.seen
         pids=()
         for i in {1..8}; do
-            seen create --secret s --new-secret $i.seen keys &
+            seen create --secret s --new-secret "$i.seen" keys &
             pids+=($!)
         done
         for pid in "${pids[@]}"; do
             wait "$pid"
         done
         for i in {1..8}; do
-            seen query -q --secret s $i.seen -k 1 || { echo "round $round"; false; }
+            seen query -q --secret s "$i.seen" -k 1 || { echo "round $round"; false; }
         done
     done
 }
