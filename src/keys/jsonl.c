@@ -70,7 +70,7 @@ static int hex4(const char *p)
 {
     int v = 0;
     for (int i = 0; i < 4; i++) {
-        int c = p[i], low = c | 32;
+        int c = (unsigned char)p[i], low = c | 32;
         int digit = c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
         if (digit < 0)
             return -1;

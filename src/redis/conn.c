@@ -243,9 +243,10 @@ static bool greet(struct conn *c, struct err *err)
         return true;
 
     bool ok = conn_exchange(c, &rq, &rs, out, err);
-    for (size_t i = 0; ok && i < n; i++) {
+    for (size_t i = 0; ok && i < rq.n; i++) {
         char reason[REPLY_REASON];
-        if (out[i]->type == REPLY_ERROR && !(auth && i == 0 && needs_no_password(c, out[i])))
+        if (i < n && out[i]->type == REPLY_ERROR &&
+            !(auth && i == 0 && needs_no_password(c, out[i])))
             ok = fail(err, "cannot use '%s': %s", c->name, reply_reason(out[i], reason));
     }
     port_wipe(rq.data, rq.len);
