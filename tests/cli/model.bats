@@ -18,3 +18,11 @@ load ../lib/helpers
     [ -z "${FULL-}" ] || plans=100
     python3 "$SOURCE/tests/lib/promised.py" "${SEED:-1}" "${PLANS:-$plans}"
 }
+
+@test "a filter lives through a hundred rounds of each command, and through plans of sixty steps" {
+    # Prints its seed; `tests/lib/years.py SEED ROUNDS PLANS` in an empty directory runs it again.
+    local rounds=100 plans=1
+    [ -z "${SANITIZER-}" ] || rounds=45
+    [ -z "${FULL-}" ] || plans=10
+    python3 "$SOURCE/tests/lib/years.py" "${SEED:-1}" "${ROUNDS:-$rounds}" "${PLANS:-$plans}"
+}

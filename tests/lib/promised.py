@@ -29,6 +29,8 @@ def run(*args, keys=None):
 
 
 class Plan:
+    largest = 4.7  # numbers of keys are up to 10 to this
+
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.seed, self.next, self.steps = seed, 0, []
@@ -36,7 +38,7 @@ class Plan:
         self.promise = {}
 
     def number(self):
-        return int(10 ** self.rng.uniform(0, 4.7))
+        return int(10 ** self.rng.uniform(0, self.largest))
 
     def fresh(self, n):
         self.next += n
@@ -85,7 +87,8 @@ class Plan:
     def check(self, name):
         figures = json.loads(run("stats", "--json", name)[1])
         design, current = figures["fpr_design"], figures["fpr_current"]
-        missing = sum(int(run("query", "-v", "-c", name, keys=keys)[1]) for keys in self.keys[name])
+        there = [key for keys in self.keys[name] for key in keys]
+        missing = int(run("query", "-v", "-c", name, keys=there)[1])
         asked = range(10**9, 10**9 + ASKED)
         hits = int(run("query", "-c", name, keys=asked)[1])
         most = ASKED * design * SLACK + 6 * math.sqrt(ASKED * design) + 6
@@ -135,4 +138,5 @@ def main():
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
