@@ -538,8 +538,8 @@ END
 }
 
 @test "forged accounts of how keys were read" {
-    for change in reading=2 reading=8 reading=9 reading=33 field0=1 reading=5 'reading=0x2c05 field0=1' \
-        'reading=1 field0=1000001' 'reading=1 field1=1' 'reading=1 field14=2**32-1'; do
+    for change in reading=2 reading=8 reading=9 reading=129 reading=97 reading=67 \
+        'reading=33 field1=97' field0=1 reading=5 'reading=0x2c05 field0=1' 'reading=1 field0=1000001' 'reading=1 field1=1' 'reading=1 field14=2**32-1'; do
         quiet seen create --force f.seen -k a
         # shellcheck disable=SC2086
         forge f.seen $change
