@@ -423,7 +423,7 @@ static bool read_file_header(struct input *in, struct file *f, struct chunk *chu
 static bool check_columns(struct input *in, const struct file *f, const char *first, size_t len,
                           struct err *err)
 {
-    char *plain = malloc(len);
+    char *plain = malloc(len + 1);
     if (plain == NULL)
         return source_fail_memory(&f->source, err);
     size_t plain_len = csv_plain(in->spec.csv->delimiter, first, len, plain);

@@ -128,12 +128,13 @@ static bool make_part(struct combination *c, struct combiner *w, uint64_t part, 
         return c->layer == NULL || counted_layer_copy(c->layer, begin, end, &c->set[0], err);
     }
     w->made.n = 0;
-    for (uint64_t from = first, to = first;; from = to + 1) {
-        to = last - from > c->slice ? from + c->slice : last;
+    for (uint64_t from = first;;) {
+        uint64_t to = last - from > c->slice ? from + c->slice : last;
         if (!make_slice(c, w, from, to, err))
             return false;
         if (to == last)
             break;
+        from = to + 1;
     }
     return c->layer == NULL || counted_layer_part(c->layer, begin, end, w->made.at, w->made.n, err);
 }
