@@ -237,13 +237,16 @@ class Case:
         old, keys, once = self.files[name], self.some(), self.once()
         sums = collections.Counter(old.counts) + old.of(self.hashes(keys), once)
         new = Set(old.bits, sums, old.batches, old.intersected, old.subtracted)
+        if len(new.counts) > 0.9 * 2 ** old.bits:
+            return  # its rate would pass --max-fpr
         said, status = "", 0
         if sum(new.counts.values()) >= LIMIT:
             new, status, said = None, 2, "the sum of the counts would be 2^64 or more"
         batch, is_known = self.batch_id("add", old, new)
         if is_known:
             new, status, said = old, 0, ""
-        self.make(name, new, ["add", "--max-fpr", "0.99", *once, *batch, *self.threads(), name], keys, old, status, said)
+        args = ["add", "--max-fpr", "0.99", *once, *batch, *self.threads(), name]
+        self.make(name, new, args, keys, old, status, said)
 
     def remove(self, name):
         old, keys, once = self.files[name], self.some(), self.once()
