@@ -88,7 +88,7 @@ static inline void counted_write(struct counted_writer *w, uint64_t v, unsigned 
     uint8_t *to = w->data + w->bit / 8;
     unsigned shift = w->bit & 7;
     put_le64(to, (*to & counted_mask(shift)) | v << shift);
-    to[8] = shift > 0 ? (uint8_t)(v >> (64 - shift)) : 0;
+    to[8] = (uint8_t)(shift > 0 ? v >> (64 - shift) : 0);
     w->bit += width;
 }
 
