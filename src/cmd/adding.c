@@ -365,7 +365,7 @@ static bool compare(struct adding *a, const struct added *r)
     struct err err;
     a->compared = true;
     mismatch_take(&m, chunk->data, chunk->len);
-    bool again, ok = store_enter(a->store, 0, &err), fits = true;
+    bool again = false, ok = store_enter(a->store, 0, &err), fits = true;
     m.found = ok ? count_found(a, r) : MISMATCH_KEYS;
     bool few = mismatch_finds_few(&m) && !insists(a);
     if (few)
