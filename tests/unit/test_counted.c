@@ -212,7 +212,7 @@ TEST_EACH_VARIANT(full_blocks_are_searched, counted_variants)
         struct counted c = {.bits = 50};
         struct entries e = draw_entries(COUNTED_CROWD + OTHERS, counted_top(&c), ALL_ONE);
         for (size_t i = 0; i < COUNTED_CROWD; i++)
-            e.value[i] = i << stride;
+            e.value[i] = (uint64_t)i << stride;
         struct counted_memory m = make_set(&c, &e);
         struct counted_set set = open_set(&m);
         struct counted_entries got;
