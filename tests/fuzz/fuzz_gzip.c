@@ -99,7 +99,7 @@ static int source_of(const uint8_t *data, size_t size, bool through_pipe)
 /* The first bytes are those of no list of keys (content.h). */
 static bool is_refusal(const char *text)
 {
-    return strstr(text, "not a list of keys") != NULL || strstr(text, "is UTF-16 text") != NULL ||
+    return strstr(text, "not a list of keys") != NULL || strstr(text, "is UTF-") != NULL ||
            strstr(text, "end in NUL") != NULL || strstr(text, "is binary data") != NULL;
 }
 
