@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tests/lib/years.py [SEED [ROUNDS [PLANS]]], in an empty directory: filters that live long.
+"""tests/lib/years.py [SEED [ROUNDS [PLANS [STEPS]]]], in an empty directory: filters that live long.
 
 What a filter can have only so many times (layers, generations, batches) shows after many rounds: so
-each command is run ROUNDS times on one file, and PLANS files have sixty random steps each. All keys
+each command is run ROUNDS times on one file, and PLANS files have STEPS random steps each. All keys
 are there, and no rate is above the promise, after every step of a plan, and after every tenth round
 (promised.py says how).
 """
@@ -13,7 +13,6 @@ import sys
 
 from promised import Plan, run
 
-STEPS = 60
 MOST_LAYERS = 31  # of a merged file
 
 
@@ -38,9 +37,9 @@ class Life(Plan):
         self.do("create", "--force", "-p", str(self.promise[name]), name,
                 keys=[key for keys in self.keys[name] for key in keys])
 
-    def plan(self):
+    def plan(self, steps):
         self.make("f")
-        for step in range(STEPS):
+        for _ in range(steps):
             does = self.rng.choices([self.give, self.shrink, self.repair, self.merge, self.replace],
                                     [8, 6, 2, 3, 0.3])[0]
             does("f")
@@ -132,15 +131,16 @@ class Life(Plan):
 
 
 def main():
-    seed, rounds, plans = (int(given) for given in (sys.argv[1:] + [1, 100, 1][len(sys.argv) - 1:]))
+    seed, rounds, plans, steps = (int(given) for given in
+                                  (sys.argv[1:] + [1, 100, 1, 60][len(sys.argv) - 1:]))
     for n in range(seed, seed + plans + 1):
         life = Life(n)
         try:
-            life.rounds(rounds) if n == seed else life.plan()
+            life.rounds(rounds) if n == seed else life.plan(steps)
         except AssertionError as err:
             print("seed %d: %s" % (n, err), *life.steps[-200:], sep="\n    ")
             return 1
-    print("%d rounds, and %d plans of %d steps, from seed %d" % (rounds, plans, STEPS, seed))
+    print("%d rounds, and %d plans of %d steps, from seed %d" % (rounds, plans, steps, seed))
     return 0
 
 
