@@ -417,14 +417,13 @@ static double formula(const struct figures *f)
     return pow(f->layer[0].bits_set, layer->kind->shape(layer).k);
 }
 
-/* Was the FPR measured with a sample, or estimated? In large filters the formula holds.
- * An empty filter counts as estimated. */
+/* Was the FPR measured with a sample, or estimated? In large filters of most layouts the formula
+ * holds. */
 static bool is_sampled(const struct figures *f)
 {
     const struct kind *kind = f->header->layers[0].kind;
-    return kind->sampled_fpr != NULL &&
-           (f->header->n_layers > 1 || fabs(f->all.fpr - formula(f)) > 1e-6 * formula(f) ||
-            (f->all.fpr == 0 && layout_caveat(kind) != NULL));
+    return kind->sampled_fpr != NULL && (layout_caveat(kind) != NULL || f->header->n_layers > 1 ||
+                                         fabs(f->all.fpr - formula(f)) > 1e-6 * formula(f));
 }
 
 /* Of a sampled or estimated FPR: it is right to within this factor. */

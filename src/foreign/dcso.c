@@ -65,38 +65,6 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-/* The expected set^k of `bits` bits to which Poisson(mean) keys give k positions each. Of many
- * keys, the mean and the points sqrt(3) standard deviations off are enough. */
-static double expected_fpr(double mean, double bits, unsigned k)
-{
-    double clear = bits > 1 ? exp(k * log1p(-1 / bits)) : 0, sum = 0, sd = sqrt(3 * mean);
-    if (mean > 100)
-        return 2.0 / 3 * pow(1 - pow(clear, mean), k) +
-               1.0 / 6 * pow(1 - pow(clear, mean - sd), k) +
-               1.0 / 6 * pow(1 - pow(clear, mean + sd), k);
-    double chance = exp(-mean);
-    for (unsigned n = 1; n < 300; n++) {
-        chance *= mean / n;
-        sum += chance * pow(1 - pow(clear, n), k);
-    }
-    return sum;
-}
-
-/* With m = 2^a q, q odd, all positions of a key are in one orbit of the residues modulo 2^a: G is 3
- * modulo 64, and 3^i takes 2^(b - 2) values modulo 2^b (1 for b = 1, 2 for b = 2). If few keys are
- * in an orbit, its bits are far more or far less full than others. If q is 1, a key's first
- * position gives all others. */
-static double orbits_fpr(const struct classic *c, double n)
-{
-    int a = __builtin_ctzll(c->m);
-    double whole = ldexp(1, a), sum = expected_fpr(n / whole, (double)c->m / whole, c->k) / whole;
-    for (int b = 1; b <= a; b++) { /* residues with a - b low zeros */
-        double orbit = b == 1 ? 1 : b == 2 ? 2 : ldexp(1, b - 2), part = orbit / whole;
-        sum += ldexp(1, b - 1) / whole * expected_fpr(n * part, (double)c->m * part, c->k);
-    }
-    return sum;
-}
-
 /* Keys with the hash of one of n keys are present, and with one d values before or after it they
  * share k - d positions. */
 static double excess(const struct layer *layer, double set)
@@ -105,11 +73,9 @@ static double excess(const struct layer *layer, double set)
     double n = -(double)c.m / c.k * log1p(-set), hashes = 0x1p64;
     if (set <= 0 || set >= 1)
         return 0;
-    if ((c.m & (c.m - 1)) == 0)
+    if ((c.m & (c.m - 1)) == 0) /* a key's first position gives all others */
         hashes = (double)c.m;
-    double equal = n / hashes * (1 + set) / (1 - set);
-    /* How much all orbits together differ from the mean is in `set` already. */
-    return equal + fmax(0, orbits_fpr(&c, n) - expected_fpr(n, (double)c.m, c.k));
+    return n / hashes * (1 + set) / (1 - set);
 }
 
 static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
@@ -120,13 +86,12 @@ static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
     return h1;
 }
 
+/* With m = 2^a q, q odd, all positions of a key are in one orbit of the residues modulo 2^a, so
+ * that few keys may share few bits. Only a sample tells by how much that raises the FPR. */
 static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
                           double bits_set)
 {
-    double fpr = classic_fpr(layer, bits_set);
-    if (fpr < 1.005 * pow(bits_set, classic_of(layer).k))
-        return fpr;
-    return classic_sample(layer, data, threads, fpr, value);
+    return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
 }
 
 /* geometry[3]: is the file compressed? */
