@@ -350,86 +350,26 @@ static bool open_filters(struct dedup *d)
     return open_own(d) && open_sources(d) && make(d);
 }
 
-/* New keys that were taken for known. */
-struct lost {
-    double run, all; /* in this run (NAN: unknown), and since the filter was made */
-    bool at_least;   /* both are lower bounds */
-};
-
-/* Those that the filter took for known: its own count, or a bound if it is too full. */
-static struct lost own_lost(const struct dedup *d)
+/* Says how many new keys the filter probably took for known: those that 'seen stats' shows, since
+ * the filter was made, or of one in Redis, in this run. If the filter is too full for an estimate,
+ * all its bits are read for a lower bound. */
+static void say_lost(const struct adding *a, const char *before)
 {
-    struct store *s = d->adding.store;
+    struct store *s = a->store;
+    bool is_file = store_is_file(s->name), named = is_file && a->path != NULL, at_least = false;
+    double given, lost = s->state.dropped;
+    char text[NUM_TEXT];
     struct facts facts;
     struct census census;
     struct err ignored;
     store_describe(s, &facts);
-    struct lost lost = {.run = s->state.dropped};
-    uint64_t added = facts.counters.keys_added;
-    double given, dropped = s->state.dropped;
-    bool counts = store_is_file(s->name);
-    if (counts)
-        chain_given(facts.layers.header, &facts.counters, &given, &dropped);
-    lost.all = dropped;
-    if (!s->state.too_full)
-        return lost;
-    lost.at_least = true;
-    if (!store_census(s, d->adding.keyopt.threads, NULL, &census, &ignored))
-        return lost;
-    lost.all = layers_dropped(dropped, counts ? added : s->state.n_new, &census, &lost.at_least);
-    if (!counts) /* the bits are of other runs, too */
-        lost.all = fmin(lost.all, dropped);
-    if (lost.at_least && dropped > 0)
-        lost.run *= lost.all / dropped;
-    return lost;
-}
-
-/* And those that a source took for known: of N keys new to all, N * fpr. Reads all bits of the
- * sources, and of a filter that is too full, at the end of a run. */
-static struct lost count_lost(const struct dedup *d)
-{
-    double fpr;
-    struct err err;
-    struct lost lost = own_lost(d);
-    if (!sources_fpr(&d->adding.sources, d->adding.keyopt.threads, &fpr, &err)) {
-        say_warning("%s", err.text);
-        fpr = NAN;
-    }
-    /* The number of new keys that no source took for known: N * (1 - fpr). */
-    double passed = (double)d->adding.store->state.n_new + lost.run;
-    if (fpr >= 1)
-        lost.at_least = true;
-    else
-        lost.run += passed * fpr / (1 - fpr);
-    return lost;
-}
-
-/* Prints a number of lost keys into NUM_TEXT bytes. A lower bound is rounded down. */
-static const char *show_lost(char *text, double n, bool at_least)
-{
-    if (isnan(n))
-        snprintf(text, NUM_TEXT, "unknown");
-    else if (at_least)
-        snprintf(text, NUM_TEXT, "at least %.0f", floor(n));
-    else
-        snprintf(text, NUM_TEXT, "%.3g", n);
-    return text;
-}
-
-static void report_dedup(const struct dedup *d, const struct lost *lost)
-{
-    const struct adding *a = &d->adding;
-    char run[NUM_TEXT], all[NUM_TEXT];
-    unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
-    show_lost(run, lost->run, lost->at_least);
-    show_lost(all, lost->all, lost->at_least);
-    if (a->path == NULL || !store_is_file(a->path))
-        say_note("%llu records, %llu new; new ones probably mistaken for known: %s", records, n_new,
-                 run);
-    else
-        say_note("%llu records, %llu new; new ones probably mistaken for known: %s, and %s since "
-                 "'%s' was made",
-                 records, n_new, run, all, a->path);
+    if (is_file)
+        chain_given(facts.layers.header, &facts.counters, &given, &lost);
+    if (is_file && s->state.too_full && store_census(s, a->keyopt.threads, NULL, &census, &ignored))
+        lost = layers_dropped(lost, facts.counters.keys_added, &census, &at_least);
+    snprintf(text, sizeof text, at_least ? "at least %.0f" : "%.3g", at_least ? floor(lost) : lost);
+    say_note("%snew ones probably mistaken for known: %s%s%s%s", before, text,
+             named ? " since '" : "", named ? a->path : "", named ? "' was made" : "");
 }
 
 static void conclude_dedup(struct dedup *d)
@@ -443,17 +383,15 @@ static void conclude_dedup(struct dedup *d)
                     : d->invert ? "known to"
                                 : "added to",
                     d->adding.path);
-    struct lost lost = {0};
-    char run[NUM_TEXT];
-    if (s->state.too_full || d->verbose)
-        lost = count_lost(d);
-    if (s->state.too_full && !d->verbose && !d->adding.feed.failed)
-        say_note("new ones probably mistaken for known: %s",
-                 show_lost(run, lost.run, lost.at_least));
+    char records[80] = "";
+    if (d->verbose)
+        snprintf(records, sizeof records, "%llu records, %llu new; ",
+                 (unsigned long long)tally_keys(&d->adding.feed.tally),
+                 (unsigned long long)s->state.n_new);
+    if (d->verbose || (s->state.too_full && !d->adding.feed.failed))
+        say_lost(&d->adding, records);
     if (d->output == PRINT_COUNT)
         printf("%llu\n", (unsigned long long)d->n_selected);
-    if (d->verbose)
-        report_dedup(d, &lost);
 }
 
 static int dedup(struct dedup *d)
