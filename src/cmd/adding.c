@@ -74,12 +74,28 @@ static bool check_options(const struct adding *a)
     return d->n != 0 || !a->fixed || opt_refuse(a->keyopt.command, "--fixed needs --capacity");
 }
 
+/* Is the first operand a key file? An empty one alone may be meant for FILTER, which is to take the
+ * keys of standard input. */
+static bool is_first_list(const struct adding *a, const struct opt_parser *p)
+{
+    const struct keyopt *keyopt = &a->keyopt;
+    const struct add_options *o = &a->options;
+    bool wants_filter =
+        a->create || o->max_fpr != 0 || o->rotate || o->sync_every != 0 || a->no_sync;
+    if (!a->lists || wants_filter || keyopt->n_keys > 0)
+        return false;
+    for (int i = 1; i < p->n_operands; i++)
+        if (keyopt_is_filter(p->operand[i]))
+            return false;
+    return keyopt_is_records(keyopt, p->operand[0], p->n_operands > 1);
+}
+
 bool adding_parse(struct adding *a, struct opt_parser *p, void *into)
 {
     if (!opt_parse(p, into))
         return false;
     p->status = EXIT_ERROR;
-    a->path = p->n_operands > 0 ? p->operand[0] : NULL;
+    a->path = p->n_operands == 0 || is_first_list(a, p) ? NULL : p->operand[0];
     a->sources.keyopt = &a->keyopt;
     a->feed.keyopt = &a->keyopt;
     a->design.grow = a->design.generations == 0 && !a->fixed;

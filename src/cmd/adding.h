@@ -61,6 +61,7 @@ void adding_compare(const struct header *h, const char *name, const struct desig
 struct adding {
     /* From the command line. */
     struct keyopt keyopt;
+    bool lists;       /* without FILTER, key files may be given all the same */
     const char *path; /* FILTER; NULL: none */
     bool create;      /* make a missing filter */
     bool fixed, no_sync;

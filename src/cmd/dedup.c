@@ -261,18 +261,13 @@ static bool print(void *ctx, void *slot)
 static void advise_input(const struct adding *a, struct err *err)
 {
     size_t files = a->keyopt.n_files;
-    if (keyopt_advise_order(&a->keyopt, a->path, err))
+    bool is_stdin = strcmp(a->path, "-") == 0;
+    if (keyopt_advise_order(&a->keyopt, a->path, err) || !(is_stdin || keyopt_is_list(a->path)))
         return;
-    if (strcmp(a->path, "-") == 0)
-        fail_more(err, "; without FILTER: %s | seen dedup", files > 0 ? "awk 1 FILE..." : "...");
-    else if (!keyopt_is_list(a->path))
-        return;
-    else if (a->keyopt.n_keys > 0)
-        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N <'%s'", a->path);
-    else if (files > 0)
-        fail_more(err, "; without FILTER: awk 1 '%s' FILE... | seen dedup", a->path);
+    if (a->keyopt.n_keys > 0)
+        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N '%s'", a->path);
     else
-        fail_more(err, "; without FILTER: seen dedup <'%s'", a->path);
+        fail_more(err, "; without FILTER: seen dedup '%s'%s", a->path, files > 0 ? " FILE..." : "");
 }
 
 static bool open_own(struct dedup *d)
@@ -433,6 +428,7 @@ static int run_dedup(struct dedup *d, struct opt_parser *p)
 static int run(struct opt_parser *p)
 {
     struct dedup d = {.adding = ADDING_DEFAULT};
+    d.adding.lists = true;
     d.adding.feed.title = "reading";
     d.adding.sources.follow = true;
     d.adding.feed.finish = print;
@@ -443,14 +439,15 @@ static int run(struct opt_parser *p)
 
 const struct command cmd_dedup = {
     .name = "dedup",
-    .synopsis = "[OPTION]... [FILTER [KEYFILE]...]",
+    .synopsis = "[OPTION]... [FILTER] [KEYFILE]...",
     .summary = "print the records whose key is new, and add them",
     .details =
         "Reads records, one a line, from the KEYFILEs or standard input. Those whose key is not in "
         "FILTER yet are added to it and then printed, in order and byte for byte. Of several "
         "records with the same key, the first is printed. Any number of processes may share one "
         "FILTER: no record is printed twice. Without FILTER, this run uses a filter in memory, "
-        "with a false-positive rate of 1e-9 unless --fpr gives another.",
+        "with a false-positive rate of 1e-9 unless --fpr gives another. So it does where FILTER is "
+        "a list: then all operands are KEYFILEs, as with 'sort -u'.",
     .groups = groups,
     .everyday = " invert-match count quiet annotate verbose also create"
                 " capacity fpr key null delimiter field skip-bad"

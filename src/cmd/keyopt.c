@@ -15,6 +15,7 @@
 #include "base/private.h"
 #include "base/say.h"
 #include "keys/content.h"
+#include "keys/gzip.h"
 
 #define FOR_KEY_FILES .why = "is for records of key files"
 
@@ -399,13 +400,33 @@ bool keyopt_is_filter(const char *path)
     return len > 0 && format_is_filter(start, len);
 }
 
+/* Of records that end in `terminator`? */
+static bool is_text(const uint8_t *start, size_t len, char terminator)
+{
+    struct err ignored;
+    return len > 0 && (terminator != '\n' || memchr(start, 0, len) == NULL) &&
+           content_check("", start, len, terminator, false, &ignored);
+}
+
 bool keyopt_is_list(const char *path)
 {
     uint8_t start[CONTENT_HEAD];
-    struct err ignored;
+    return is_text(start, read_start(path, start, sizeof start), '\n');
+}
+
+bool keyopt_is_records(const struct keyopt *keyopt, const char *path, bool or_empty)
+{
+    uint8_t start[CONTENT_HEAD];
+    struct stat st;
+    if (strcmp(path, "-") == 0)
+        return true;
+    if (stat(path, &st) != 0)
+        return false;
+    if (!S_ISREG(st.st_mode) || st.st_size == 0)
+        return S_ISFIFO(st.st_mode) || (S_ISREG(st.st_mode) && or_empty);
     size_t len = read_start(path, start, sizeof start);
-    return len > 0 && memchr(start, 0, len) == NULL &&
-           content_check(path, start, len, '\n', false, &ignored);
+    return is_text(start, len, keyopt->rule.terminator) ||
+           (len > GZIP_MAGIC && gzip_like(start, len) && !keyopt->no_gzip);
 }
 
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)

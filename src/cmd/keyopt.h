@@ -81,6 +81,10 @@ bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 bool keyopt_is_filter(const char *path);
 bool keyopt_is_list(const char *path);
 
+/* Is this file, or "-", one of records rather than a filter: lines, gzip data, a pipe, or with -0
+ * any data that is not known? Also an empty file, if `or_empty` is set. */
+bool keyopt_is_records(const struct keyopt *keyopt, const char *path, bool or_empty);
+
 /* Adds advice to the message about a FILTER that cannot be opened. If a key file is a filter, it
  * says that FILTER comes first, and returns true. */
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err);

@@ -190,12 +190,9 @@ db.commit()' <list
     run -2 --separate-stderr seen create --files0-from names f.seen
     command=$(sed -n "s/.*: '\(.*\) | seen \.\.\.' reads the files/\1/p" <<<"${stderr_lines[0]}")
     sh -c "${command//NAMES/names}" | cmp - <(printf 'a\nb\nc\nd\n')
-    run -2 --separate-stderr seen dedup one empty
+    run -2 --separate-stderr seen dedup --no-sync one empty
     command=$(sed -n 's/.*; without FILTER: //p' <<<"$stderr")
-    sh -c "${command//FILE.../-x}" | cmp - <(printf 'a\nb\nc\nd\n')
-    run -2 --separate-stderr seen dedup - one
-    command=$(sed -n 's/.*; without FILTER: //p' <<<"$stderr")
-    sh -c "${command//FILE.../one empty -x}" | cmp - <(printf 'a\nb\nc\nd\n')
+    sh -c "${command//FILE.../empty -- -x}" | cmp - <(printf 'a\nb\nc\nd\n')
 }
 
 @test "no other command is in a message" {

@@ -640,23 +640,22 @@ END
     [ ! -e new ]
 }
 
-@test "dedup of a list as FILTER: how it goes without one" {
+@test "dedup of a list as FILTER, with an option that is for one: how it goes without one" {
     seq 9 >list
-    for option in '' --create; do
+    for option in --create '--max-fpr 0.1' --rotate-at-capacity --no-sync '--sync-every 1'; do
         # shellcheck disable=SC2086
-        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup <'list'" \
+        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup 'list'" \
             seen dedup $option list </dev/null
+        # shellcheck disable=SC2086
+        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup 'list' FILE..." \
+            seen dedup $option list list
     done
-    seen dedup <'list' | cmp - list
+    seen dedup 'list' | cmp - list
     # Keys were given, or no lines are there.
-    refuses "seen: 'list' is not a seen filter; -k gives a key, -f chooses a field: seen dedup -f N <'list'" \
+    refuses "seen: 'list' is not a seen filter; -k gives a key, -f chooses a field: seen dedup -f N 'list'" \
         seen dedup list -k 2
-    refuses "seen: 'list' is not a seen filter; without FILTER: awk 1 'list' FILE... | seen dedup" \
-        seen dedup list list
-    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: ... | seen dedup" \
-        seen dedup - <list
-    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: awk 1 FILE... | seen dedup" \
-        seen dedup - list
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: seen dedup '-'" \
+        seen dedup --no-sync - <list
     refuses "seen: a filter is a file, and cannot come from standard input" seen query - list
     : >empty
     refuses "seen: 'empty' is not a seen filter: it is empty" seen dedup empty </dev/null

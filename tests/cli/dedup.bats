@@ -52,6 +52,49 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     [ "$(ulimit -v 60000 && seen dedup -j1 -c <in)" = 1200000 ]
 }
 
+@test "a list as the first operand: all are read into memory, as sort -u does" {
+    printf 'b\na\nb' >one
+    printf 'c\na\nd' >two
+    : >empty
+    gzip -k two
+    sorted() { seen dedup "$@" | LC_ALL=C sort | cmp - <(LC_ALL=C sort -u one two); }
+    [ "$(seen dedup one two)" = $'b\na\nc\nd' ]
+    [ "$(seen dedup empty one two)" = $'b\na\nc\nd' ]
+    [ "$(seen dedup two.gz one)" = $'c\na\nd\nb' ]
+    [ "$(seen dedup - two <one)" = $'b\na\nc\nd' ]
+    [ "$(seen dedup two - <one)" = $'c\na\nd\nb' ]
+    [ "$(seen dedup <(cat one) <(cat two))" = $'b\na\nc\nd' ]
+    sorted one two
+    sorted -n 1 -p 0.0001 two one
+    [ "$(seen dedup -v one two)" = $'b\na' ]
+    [ "$(seen dedup one two -c)" = 4 ]
+    printf '1,x\n2,x\n' >table
+    [ "$(seen dedup -d, -f 2 table)" = 1,x ]
+    printf 'a\0b\0a\0' >nul
+    seen dedup -0 nul | cmp - <(printf 'a\0b\0')
+    # What is known to another filter is not new.
+    seen create known.seen -k a
+    [ "$(seen dedup --also known.seen one two)" = $'b\nc\nd' ]
+    [ "$(ls)" = "$(printf '%s\n' empty known.seen nul one table two two.gz)" ]
+}
+
+@test "what may be meant for FILTER is not taken for a list" {
+    printf 'a\n' >one
+    : >empty
+    seen create f.seen -k a
+    head -c 100 f.seen >short
+    { printf x && tail -c +2 f.seen; } >damaged
+    for name in empty short none .; do
+        run -2 --separate-stderr seen dedup "$name" <one
+        [[ $stderr == "seen: "*"'$name'"* && -z $output ]]
+    done
+    # Its second header tells that it is a filter.
+    [ -z "$(seen dedup damaged one)" ]
+    run -2 --separate-stderr seen dedup one f.seen
+    [ "$stderr" = "seen: 'one' is not a seen filter, but 'f.seen' is: FILTER comes first" ]
+    printf x | cmp - <(seen dedup f.seen <<<x | tr -d '\n')
+}
+
 @test "alone it is the awk idiom" {
     { links 1 3000; links 2000 5000; printf '\n\nlast'; } >in
     awk '!seen[$0]++' in >want
