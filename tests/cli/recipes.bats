@@ -278,6 +278,75 @@ writes()
     diff listed sent
 }
 
+@test "filters in Redis that forget" {
+    local PAGE=seen-redis.7 title='FILTERS THAT FORGET' edit
+    start_server
+    edit="s#redis://[a-z.]+/([a-z:\$]+)\?#redis+unix://$REDIS_DIR/a/socket?key=\1\&#; s/-n 100M/-n 1000/"
+    # The days of the test: today is the first, and then the second of May.
+    # shellcheck disable=SC2016 # for another shell
+    printf '#!/bin/sh\n[ "$3" = yesterday ] && set -- "$(($(cat now) - 1))" || set -- "$(cat now)"\necho 2026-05-0$1\n' >bin/date
+    chmod +x bin/date
+    echo 1 >now
+    printf '%s\n' a b >links
+    recipe "$title" 1 "$edit" | cmp - links
+    recipe "$title" 1 "$edit" >got
+    [ ! -s got ]
+    [ "$(redis a TTL urls:2026-05-01)" -gt 172700 ]
+    echo 2 >now
+    printf '%s\n' b c >links
+    [ "$(recipe "$title" 1 "$edit")" = c ]
+    echo 3 >now
+    printf '%s\n' a b c >links
+    [ "$(recipe "$title" 1 "$edit")" = $'a\nb' ]
+    [ "$(redis a DBSIZE)" = 8 ] # four days, each with its configuration
+}
+
+# on_port COMMAND...: runs it with $port, one that is free. Ports lie below those that the kernel hands out.
+on_port()
+{
+    for _ in {1..20}; do
+        port=$((10000 + RANDOM % 9000))
+        ! "$@" || return 0
+    done
+    return 1
+}
+
+on_tcp() { redis_start "$@" --port "$port" --bind 127.0.0.1; }
+has_replica() { [[ $(redis one INFO replication) == *state=online* ]]; }
+watches() { [[ $(redis-cli -p "$port" SENTINEL master mymaster) =~ num-slaves[[:space:]]1 ]]; }
+
+start_sentinel()
+{
+    setpriv --pdeathsig KILL redis-server "$PWD/sentinel.conf" --sentinel --port "$port" >sentinel.log 2>&1 3>&- </dev/null &
+    sentinel=$!
+    disown "$sentinel"
+    until [[ $(redis-cli -p "$port" PING 2>&1) = PONG ]]; do
+        kill -0 "$sentinel" 2>/dev/null || return 1
+        sleep 0.02
+    done
+}
+
+@test "a sentinel names the master, before and after it fails" {
+    local PAGE=seen-redis.7 title=SENTINEL port master sentinel at
+    start_server
+    on_port on_tcp one
+    master=$port
+    on_port on_tcp two --replicaof "127.0.0.1 $master" --repl-diskless-sync-delay 0
+    eventually has_replica
+    printf 'sentinel %s\n' "monitor mymaster 127.0.0.1 $master 1" 'down-after-milliseconds mymaster 300' \
+        'failover-timeout mymaster 3000' >sentinel.conf
+    on_port start_sentinel
+    eventually watches
+    at="s/-h [a-z.]+ -p 26379/-h 127.0.0.1 -p $port/"
+    seq 100 >links
+    recipe "$title" 1 "$at; s#dedup#dedup --create -n 1000 --wait 1#" | cmp - links
+    redis_kill one
+    seq 101 >links
+    eventually recipe "$title" 1 "$at; s#links#links >>got#"
+    [ "$(cat got)" = 101 ]
+    kill "$sentinel"
+}
+
 # Each shard is a bitmap as go-zero makes it.
 @test "the shards of seen-redis(7): its examples, and where its test vectors go" {
     local key shard other

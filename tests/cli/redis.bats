@@ -256,7 +256,7 @@ not write" seen query "$name" -k 1
         name="redis+unix://$REDIS_DIR/a/socket?key=list"
         refuses "seen: cannot use '$name': it does not say what the filter is: give ?layout=SPEC, with \
 SPEC gozero:bits=M, redisson, redisbloom or php, as the program that made it; for a filter of your own, \
-?layout=redisson and --create" seen $command "$name" -k 1
+?layout=redisson, --create and --capacity" seen $command "$name" -k 1
         name=$(uri long gozero:bits=20000)
         refuses "seen: cannot use '$name': it is a string of 2501 bytes, but 20000 bits are 2500" \
             seen $command "$name" -k 1
