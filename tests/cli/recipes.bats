@@ -281,7 +281,7 @@ writes()
 @test "filters in Redis that forget" {
     local PAGE=seen-redis.7 title='FILTERS THAT FORGET' edit
     start_server
-    edit="s#redis://[a-z.]+/([a-z:\$]+)\?#redis+unix://$REDIS_DIR/a/socket?key=\1\&#; s/-n 100M/-n 1000/"
+    edit="s#redis://[a-z.]+/([a-z:\$]+)\?#redis+unix://$REDIS_DIR/a/socket?key=\1\&#g; s/-n 100M/-n 1000/"
     # The days of the test: today is the first, and then the second of May.
     # shellcheck disable=SC2016 # for another shell
     printf '#!/bin/sh\n[ "$3" = yesterday ] && set -- "$(($(cat now) - 1))" || set -- "$(cat now)"\necho 2026-05-0$1\n' >bin/date
