@@ -43,7 +43,7 @@ static void add_share(struct report *r, const char *label, const char *key,
 
 static void print_comparison(const struct compare *c, const char *a, const char *b)
 {
-    struct report r = {.sources = true};
+    static struct report r = {.sources = true};
     const struct compared *result = &c->result;
     const struct overlap *o = &result->overlap;
     const struct counts_seen *seen = &result->seen;
@@ -74,7 +74,7 @@ static void print_comparison(const struct compare *c, const char *a, const char 
 
 static int run(struct opt_parser *p)
 {
-    struct compare c = {0};
+    static struct compare c;
     struct assembly *m = &c.assembly;
     struct err err;
     if (!opt_parse(p, &c))

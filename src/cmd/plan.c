@@ -177,8 +177,8 @@ static void print_kinds(const struct plan *plan, const struct report *r)
 /* Prints a solved plan, and the layouts unless NULL. */
 static void print_plan(const struct plan *plan, const struct plan_layouts *layouts, bool json)
 {
-    struct report r = {0};
-    struct err why[REPORT_ITEMS];
+    static struct report r;
+    static struct err why[REPORT_ITEMS];
     add_kinds(&r, plan);
     if (layouts != NULL)
         add_layouts(&r, layouts, why);
@@ -223,7 +223,7 @@ static double lines_of_query(const struct header *h)
 
 static void print_layers(const struct header *h, bool json)
 {
-    struct report r = {0};
+    static struct report r;
     bool grows = format_grows(h);
     unsigned generations = chain_generations(h);
     report_uint(&r, grows ? NULL : "design capacity", "n_design", FORM_COUNT,
@@ -362,7 +362,7 @@ static void choose_kind(struct design *d)
 
 static int run(struct opt_parser *p)
 {
-    struct wishes w = {.design.empty = true};
+    static struct wishes w = {.design.empty = true};
     struct design *d = &w.design;
     struct err err;
     if (!opt_parse(p, &w))

@@ -596,7 +596,8 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
 
 static void print_figures(struct stats *s, const struct figures *f)
 {
-    struct report all = {.sources = true}, brief = {.sources = true};
+    static struct report all = {.sources = true}, brief = {.sources = true};
+    all.n = brief.n = 0;
     add_all_rows(&all, f);
     pick_brief(&brief, &all, f);
     if (s->prometheus) {
@@ -632,7 +633,7 @@ static void warn_of_figures(const struct figures *f)
 
 static bool stats_of(struct stats *s, const char *path)
 {
-    struct figures f;
+    static struct figures f;
     struct err err;
     struct store *store = store_open(path, STORE_READ, &s->open, &err);
     if (store == NULL) {
@@ -675,7 +676,7 @@ static bool metrics_of_each(struct stats *s, char **names, size_t n)
 
 static int run(struct opt_parser *p)
 {
-    struct stats s = {.keyopt = KEYOPT_DEFAULT};
+    static struct stats s = {.keyopt = KEYOPT_DEFAULT};
     if (!opt_parse(p, &s))
         return p->status;
     bool ok =
