@@ -111,7 +111,7 @@ static int run_add(struct add *a, struct opt_parser *p)
 
 static int run(struct opt_parser *p)
 {
-    static struct add a = {.adding = ADDING_DEFAULT};
+    struct add a = {.adding = ADDING_DEFAULT};
     a.adding.feed.title = "adding";
     int status = run_add(&a, p);
     adding_close(&a.adding);

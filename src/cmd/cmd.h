@@ -17,9 +17,7 @@ struct command {
     const char *operand; /* what messages call operands; `least` to `most` of them are given */
     int least, most;     /* most 0: any number */
     const char *output;  /* -o must be given, and messages call its value so; NULL: it need not */
-    /* Calls opt_parse, and returns the exit status. Once in a process, so that what is large can be
-     * static instead of on the stack. */
-    int (*run)(struct opt_parser *p);
+    int (*run)(struct opt_parser *p); /* calls opt_parse, and returns the exit status */
 };
 
 extern const struct command cmd_create, cmd_add, cmd_remove, cmd_query, cmd_dedup, cmd_stats,

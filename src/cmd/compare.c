@@ -43,12 +43,13 @@ static void add_share(struct report *r, const char *label, const char *key,
 
 static void print_comparison(const struct compare *c, const char *a, const char *b)
 {
-    static struct report r = {.sources = true};
+    struct report r = REPORT_DEFAULT;
     const struct compared *result = &c->result;
     const struct overlap *o = &result->overlap;
     const struct counts_seen *seen = &result->seen;
     const char *caveat = layout_caveat(result->kind);
     bool counted = result->bits != 0;
+    r.sources = true;
     report_string(&r, "A", "file_a", EXACT, a);
     report_string(&r, "B", "file_b", EXACT, b);
     report_string(&r, "kind", "kind", EXACT, result->kind->name);
@@ -74,7 +75,7 @@ static void print_comparison(const struct compare *c, const char *a, const char 
 
 static int run(struct opt_parser *p)
 {
-    static struct compare c;
+    struct compare c = {0};
     struct assembly *m = &c.assembly;
     struct err err;
     if (!opt_parse(p, &c))

@@ -326,7 +326,7 @@ static bool keys_fit(const struct create *c)
 
 static void print_created(const struct create *c)
 {
-    static struct report r;
+    struct report r = REPORT_DEFAULT;
     const struct header *h = &c->assembly.header;
     struct layout_filter filter;
     char spec[LAYOUT_TEXT];
@@ -575,7 +575,7 @@ static int run_create(struct create *c, struct opt_parser *p)
 
 static int run(struct opt_parser *p)
 {
-    static struct create c = {.keyopt = KEYOPT_DEFAULT};
+    struct create c = {.keyopt = KEYOPT_DEFAULT};
     int status = run_create(&c, p);
     builder_free(&c.build);
     assembly_close(&c.assembly);

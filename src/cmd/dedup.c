@@ -427,7 +427,7 @@ static int run_dedup(struct dedup *d, struct opt_parser *p)
 
 static int run(struct opt_parser *p)
 {
-    static struct dedup d = {.adding = ADDING_DEFAULT};
+    struct dedup d = {.adding = ADDING_DEFAULT};
     d.adding.lists = true;
     d.adding.feed.title = "reading";
     d.adding.sources.follow = true;

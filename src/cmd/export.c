@@ -94,7 +94,7 @@ static bool export(struct export *e, struct err *err)
 
 static int run(struct opt_parser *p)
 {
-    static struct export e = {.assembly.threads = 1};
+    struct export e = {.assembly.threads = 1};
     struct err err;
     if (!opt_parse(p, &e))
         return p->status;

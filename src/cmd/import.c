@@ -112,7 +112,7 @@ static bool write_filter(struct import *im, struct err *err)
 
 static void print_imported(const struct import *im)
 {
-    static struct report r;
+    struct report r = REPORT_DEFAULT;
     char spec[LAYOUT_TEXT];
     layout_show(&im->filter, spec, sizeof spec);
     report_made(&r, im->assembly.out, &im->assembly.header, im->assembly.census.fpr,
@@ -147,7 +147,7 @@ static bool import(struct import *im)
 
 static int run(struct opt_parser *p)
 {
-    static struct import im = {.keyopt = KEYOPT_DEFAULT};
+    struct import im = {.keyopt = KEYOPT_DEFAULT};
     if (!opt_parse(p, &im))
         return p->status;
     im.foreign = p->operand[0];

@@ -75,8 +75,8 @@ static const struct opt_hint hints[] = {
 /* As stats shows it. The bounds of a `rough` estimate are worth nothing. */
 static const char *show_made_keys(char text[REPORT_TEXT], const struct census *c, bool rough)
 {
-    static struct report r;
-    r.n = 0;
+    struct report_row row;
+    struct report r = {.row = &row, .room = 1};
     report_range(&r, NULL, NULL, NULL, FORM_KEYS, ESTIMATED, c->n, rough ? NAN : c->n_low,
                  rough ? NAN : c->n_high);
     return report_shown(&r, text);
@@ -207,7 +207,7 @@ static void report_counted(const struct merge *m)
         note_counted(m, &census);
     if (!m->assembly.prints)
         return;
-    static struct report r;
+    struct report r = REPORT_DEFAULT;
     report_made(&r, m->assembly.out, &made->header, census.fpr, census.n);
     add_bounds(&r, &census, ESTIMATED);
     report_uint(&r, NULL, "counts_total", FORM_COUNT, EXACT, made->seen.total_made);
@@ -275,7 +275,7 @@ static void report_merge(const struct merge *m)
         note_made(made);
     if (!made->prints)
         return;
-    static struct report r;
+    struct report r = REPORT_DEFAULT;
     report_made(&r, made->out, &made->header, made->census.fpr, made->census.n);
     add_bounds(&r, &made->census, is_rough_merge(made) ? UNKNOWN : ESTIMATED);
     report_json(&r, stdout);
@@ -341,7 +341,7 @@ static bool merge(struct merge *m, char **paths, unsigned n)
 
 static int run(struct opt_parser *p)
 {
-    static struct merge m;
+    struct merge m = {0};
     if (!opt_parse(p, &m))
         return p->status;
     if (takes_away(&m) && p->n_operands < 2)

@@ -47,16 +47,21 @@ static bool is_formula(const struct shape *shape, double n, double fpr)
                1e-3;
 }
 
-/* If the layout cannot be made, *why says why, until the report is printed. */
+/* Bytes of the reason why a layout cannot be made. */
+enum { REASON = 256 };
+
+/* If the layout cannot be made, `why` says why, until the report is printed. */
 static void add_layout(struct report *r, const struct plan_layouts *plan,
-                       const struct layout_spec *spec, struct err *why)
+                       const struct layout_spec *spec, char why[REASON])
 {
+    struct err err;
     struct layout_filter filter;
     struct header h = {0};
     report_item(r);
     report_string(r, "layout", "layout", EXACT, spec->kind->name);
-    if (!solve_layout(plan, spec, &filter, why)) {
-        report_refusal(r, "refused", why->text);
+    if (!solve_layout(plan, spec, &filter, &err)) {
+        snprintf(why, REASON, "%.*s", REASON - 1, err.text);
+        report_refusal(r, "refused", why);
         return;
     }
     header_take_layers(&h, &filter);
@@ -77,15 +82,15 @@ static void add_layout(struct report *r, const struct plan_layouts *plan,
 }
 
 static void add_layouts(struct report *r, const struct plan_layouts *plan,
-                        struct err why[REPORT_ITEMS])
+                        char why[REPORT_ITEMS][REASON])
 {
     struct layout_spec spec = {0};
     report_list(r, "layouts");
     if (plan->spec != NULL)
-        add_layout(r, plan, plan->spec, why);
+        add_layout(r, plan, plan->spec, why[0]);
     else
         for (unsigned i = 0; (spec.kind = layout_number_of(i)) != NULL; i++)
-            add_layout(r, plan, &spec, &why[i]);
+            add_layout(r, plan, &spec, why[i]);
 }
 
 static void print_layouts(const struct plan_layouts *plan, const struct report *r)
@@ -177,8 +182,8 @@ static void print_kinds(const struct plan *plan, const struct report *r)
 /* Prints a solved plan, and the layouts unless NULL. */
 static void print_plan(const struct plan *plan, const struct plan_layouts *layouts, bool json)
 {
-    static struct report r;
-    static struct err why[REPORT_ITEMS];
+    struct report r = REPORT_DEFAULT;
+    char why[REPORT_ITEMS][REASON];
     add_kinds(&r, plan);
     if (layouts != NULL)
         add_layouts(&r, layouts, why);
@@ -223,7 +228,7 @@ static double lines_of_query(const struct header *h)
 
 static void print_layers(const struct header *h, bool json)
 {
-    static struct report r;
+    struct report r = REPORT_DEFAULT;
     bool grows = format_grows(h);
     unsigned generations = chain_generations(h);
     report_uint(&r, grows ? NULL : "design capacity", "n_design", FORM_COUNT,
@@ -362,7 +367,7 @@ static void choose_kind(struct design *d)
 
 static int run(struct opt_parser *p)
 {
-    static struct wishes w = {.design.empty = true};
+    struct wishes w = {.design.empty = true};
     struct design *d = &w.design;
     struct err err;
     if (!opt_parse(p, &w))

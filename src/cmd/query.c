@@ -552,7 +552,7 @@ static int run_query(struct query *q, struct opt_parser *p)
 
 static int run(struct opt_parser *p)
 {
-    static struct query q = {
+    struct query q = {
         .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT, .max_count = UINT64_MAX};
     q.sources.keyopt = &q.keyopt;
     q.keyopt.not_hex = " (records are always compared whole, as with grep -x)";

@@ -55,7 +55,7 @@ static int run_remove(struct remove *r, struct opt_parser *p)
 
 static int run(struct opt_parser *p)
 {
-    static struct remove r = {.keyopt = KEYOPT_DEFAULT};
+    struct remove r = {.keyopt = KEYOPT_DEFAULT};
     int status = run_remove(&r, p);
     keyopt_free(&r.keyopt);
     return status;

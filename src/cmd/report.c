@@ -14,12 +14,14 @@
 #include "base/visible.h"
 #include "kind/foreign.h"
 
+struct report_row report_rows[REPORT_ROWS];
+
 /* ---- Adding rows. */
 
 static struct report_row *add_row(struct report *r, const char *label, const char *key,
                                   enum form form, enum report_source source)
 {
-    assert(r->n < REPORT_ROWS);
+    assert(r->n < r->room);
     struct report_row *row = &r->row[r->n++];
     *row = (struct report_row){label, key, .form = form, .source = source};
     row->value = row->low = row->high = NAN;

@@ -4,7 +4,7 @@
  * rows once, in the order of the output; then one of three printers prints them: as aligned text,
  * as one JSON object, or as metrics for Prometheus.
  *
- *     static struct report r = {.sources = true};            // static: it takes 106 KiB
+ *     struct report r = REPORT_DEFAULT;
  *     report_string(&r, "file", "file", EXACT, "a.seen");
  *     report_uint(&r, "file size", "bytes", FORM_BYTES, EXACT, 19456);
  *     report_number(&r, "current FPR", "fpr_current", FORM_DIGITS, EXACT, 0.000998);
@@ -75,9 +75,17 @@ enum { REPORT_ITEMS = FORMAT_MAX_LAYERS, REPORT_ROWS = 64 + REPORT_ITEMS * 20 };
 
 struct report {
     bool sources; /* print the sources */
-    unsigned n;
-    struct report_row row[REPORT_ROWS];
+    unsigned n, room;
+    struct report_row *row; /* `room` of them */
 };
+
+/* The rows of the command's report, 106 KiB: too many for a stack. There is one report at a time,
+ * except for those that bring rows of their own. */
+extern struct report_row report_rows[REPORT_ROWS];
+#define REPORT_DEFAULT                                                                             \
+    {                                                                                              \
+        .room = REPORT_ROWS, .row = report_rows                                                    \
+    }
 
 /* Each adds one row. A number that is not finite is unknown; so is a NULL string. A range whose
  * value is NAN has bounds only; with bounds that are NAN, the value has no interval. Strings must

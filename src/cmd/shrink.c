@@ -46,7 +46,7 @@ static void report_shrunk(const struct shrink *s)
                  num_show_fpr(fpr, m->census.fpr));
     if (!s->json)
         return;
-    static struct report r;
+    struct report r = REPORT_DEFAULT;
     report_made(&r, m->out, &m->header, m->census.fpr, m->census.n);
     report_uint(&r, NULL, "bytes_before", FORM_BYTES, EXACT, before);
     report_json(&r, stdout);
@@ -71,7 +71,7 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
 
 static int run(struct opt_parser *p)
 {
-    static struct shrink s;
+    struct shrink s = {0};
     struct err err;
     if (!opt_parse(p, &s))
         return p->status;

@@ -561,6 +561,8 @@ static void pick_load(struct report *r, const struct report *all, const struct f
         report_remark(r, ", %s when full", when_full(f));
 }
 
+enum { BRIEF_ROWS = 24 }; /* more than there are in pick_brief */
+
 /* The everyday rows, and those of what is not as usual: at most 12. */
 static void pick_brief(struct report *r, const struct report *all, const struct figures *f)
 {
@@ -596,8 +598,9 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
 
 static void print_figures(struct stats *s, const struct figures *f)
 {
-    static struct report all = {.sources = true}, brief = {.sources = true};
-    all.n = brief.n = 0;
+    struct report_row few[BRIEF_ROWS];
+    struct report all = REPORT_DEFAULT, brief = {.sources = true, .room = BRIEF_ROWS, .row = few};
+    all.sources = true;
     add_all_rows(&all, f);
     pick_brief(&brief, &all, f);
     if (s->prometheus) {
@@ -633,7 +636,7 @@ static void warn_of_figures(const struct figures *f)
 
 static bool stats_of(struct stats *s, const char *path)
 {
-    static struct figures f;
+    struct figures f;
     struct err err;
     struct store *store = store_open(path, STORE_READ, &s->open, &err);
     if (store == NULL) {
@@ -676,7 +679,7 @@ static bool metrics_of_each(struct stats *s, char **names, size_t n)
 
 static int run(struct opt_parser *p)
 {
-    static struct stats s = {.keyopt = KEYOPT_DEFAULT};
+    struct stats s = {.keyopt = KEYOPT_DEFAULT};
     if (!opt_parse(p, &s))
         return p->status;
     bool ok =
