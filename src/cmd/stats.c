@@ -19,6 +19,7 @@
 #include "keys/reading.h"
 #include "foreign/foreign.h"
 #include "file/chain.h"
+#include "file/pages.h"
 #include "file/session.h"
 #include "store/store.h"
 
@@ -87,7 +88,7 @@ static bool read_census(unsigned threads, struct figures *f, struct err *err)
         uint64_t unchecked;
         f->health = filter_health(f->store->file);
         progress_begin("checking", false, false);
-        f->damaged = filter_check_pages(f->store->file, threads, &unchecked, NULL, NULL);
+        f->damaged = pages_check_all(f->store->file, threads, &unchecked, NULL, NULL);
         progress_end();
     }
     return store_census(f->store, threads, f->layer, &f->all, err);

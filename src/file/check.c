@@ -7,6 +7,7 @@
 
 #include "base/disk.h"
 #include "file/format.h"
+#include "file/pages.h"
 #include "file/session.h"
 
 __attribute__((format(printf, 3, 4))) static void note(struct check *c, uint64_t offset,
@@ -150,7 +151,7 @@ static void check_once(struct check *c)
     check_tables(c);
     if (c->health == FILTER_CLEAN)
         check_rest(c);
-    filter_check_pages(&c->file, c->threads, &c->unchecked, note_page, c);
+    pages_check_all(&c->file, c->threads, &c->unchecked, note_page, c);
     if (c->health == FILTER_CLEAN && c->n == 0)
         check_layers(c);
     if (c->health == FILTER_CLEAN && c->n == 0)

@@ -4,104 +4,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "port/port.h"
 #include "base/bytes.h"
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/output.h"
-#include "base/parallel.h"
-#include "base/progress.h"
 #include "base/ram.h"
 #include "base/sig.h"
 #include "keys/content.h"
 #include "keys/xxh3.h"
 #include "kind/foreign.h"
 #include "file/lock.h"
-
-/* Chooses between the two slots. An intact slot counts even if its contents are refused: the other
- * slot may describe an older state of the file. */
-static bool choose_slot(const uint8_t *buf, size_t got, struct header *h, bool *slot_damaged,
-                        struct err *err)
-{
-    struct header b = {0};
-    struct err b_err;
-    size_t a_len = got < FORMAT_PAGE ? got : FORMAT_PAGE;
-    bool a_ok = format_decode(buf, a_len, h, err);
-    *slot_damaged = false;
-    if (a_ok && format_is_immutable(h))
-        return true;
-    bool b_ok = format_decode(buf + FORMAT_SLOT_B, got - a_len, &b, &b_err);
-    if (b_ok && format_is_immutable(&b)) {
-        b_ok = false;
-        b.epoch = 0;
-    }
-    if (a_ok && b_ok && memcmp(h->id, b.id, sizeof b.id) != 0)
-        return fail(err, "is damaged: its two headers belong to different files");
-    *slot_damaged = (h->epoch == 0) != (b.epoch == 0);
-    if (b.epoch <= h->epoch)
-        return a_ok;
-    *h = b;
-    if (!b_ok)
-        *err = b_err;
-    return b_ok;
-}
-
-/* Reads the header of an open file. The error is a predicate, as with format_decode. */
-static bool read_header(int fd, struct header *h, bool *slot_damaged, struct err *err)
-{
-    uint8_t buf[2 * FORMAT_PAGE];
-    size_t got;
-    memset(h, 0, sizeof *h);
-    for (int tries = 0;; tries++) {
-        if (!disk_read(fd, buf, sizeof buf, 0, &got))
-            return fail_errno(err, "cannot be read");
-        bool ok = choose_slot(buf, got, h, slot_damaged, err);
-        /* A slot that seems damaged may be in the middle of a write. */
-        if (!*slot_damaged || tries == 3)
-            return ok;
-        nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
-    }
-}
-
-/* What read_state finds, at first and again when the file has changed. */
-struct state {
-    struct header header;
-    bool slot_damaged, settled;
-    struct stat status;
-};
-
-/* Reads the header, and the status that belongs to it; it is not needed if the header says that the
- * file is being written. The last writer writes to the file even after it has marked
- * it clean. Only its lock tells when it is done: until then, the state is not settled. */
-static bool read_state(const struct filter *f, struct state *now, struct err *err)
-{
-    struct stat before, after;
-    struct err why;
-    bool ok;
-    if (fstat(f->fd, &after) != 0)
-        return fail_errno(err, "cannot look at '%s'", f->path);
-    for (int tries = 0; tries < 4; tries++) {
-        before = after;
-        ok = read_header(f->fd, &now->header, &now->slot_damaged, &why);
-        now->settled = !ok || format_is_immutable(&now->header) ||
-                       now->header.state != STATE_CLEAN || !lock_alive(f->fd);
-        if (fstat(f->fd, &after) != 0)
-            return fail_errno(err, "cannot look at '%s'", f->path);
-        if (disk_same_time(&before.port_modified, &after.port_modified) &&
-            disk_same_time(&before.port_changed, &after.port_changed))
-            break;
-    }
-    now->status = after;
-    return ok || fail(err, "'%s' %s", f->path, why.text);
-}
+#include "file/pages.h"
+#include "file/slot.h"
 
 /* Called after the header was read. The file may have grown in between. */
 static bool check_size(const struct filter *f, const struct header *h, struct err *err)
@@ -283,7 +203,7 @@ bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
     return prepare_verifying(f, h, err);
 }
 
-static void take_state(struct filter *f, const struct state *now)
+static void take_state(struct filter *f, const struct slot_state *now)
 {
     f->header = now->header;
     f->slot_damaged = now->slot_damaged;
@@ -294,8 +214,8 @@ static void take_state(struct filter *f, const struct state *now)
 /* Reads and maps an open file. */
 static bool load(struct filter *f, struct err *err)
 {
-    struct state now = {0};
-    if (!read_state(f, &now, err))
+    struct slot_state now = {0};
+    if (!slot_read_state(f->fd, f->path, &now, err))
         return false;
     take_state(f, &now);
     return check_size(f, &f->header, err) && (!f->writable || check_writable(f, err)) &&
@@ -367,8 +287,7 @@ void filter_close(struct filter *f)
     f->fd = -1;
 }
 
-/* The epoch of the file now. */
-static uint64_t epoch_now(const struct filter *f)
+uint64_t filter_epoch(const struct filter *f)
 {
     uint64_t a = format_epoch(f->map + FORMAT_SLOT_A);
     uint64_t b = format_is_immutable(&f->header) ? 0 : format_epoch(f->map + FORMAT_SLOT_B);
@@ -377,7 +296,7 @@ static uint64_t epoch_now(const struct filter *f)
 
 bool filter_changed(const struct filter *f)
 {
-    return epoch_now(f) > f->header.epoch; /* they only go up */
+    return filter_epoch(f) > f->header.epoch; /* they only go up */
 }
 
 static bool overwritten(const struct filter *f, struct err *err)
@@ -400,7 +319,7 @@ static bool is_copied(const struct filter *f)
     static const uint64_t at[] = {FORMAT_SLOT_A, FORMAT_SLOT_B};
     uint8_t slot[64]; /* its beginning, with the epoch */
     size_t got;
-    uint64_t mapped = epoch_now(f);
+    uint64_t mapped = filter_epoch(f);
     if (!f->may_be_copied || format_is_immutable(&f->header))
         return false;
     for (int i = 0; i < 2; i++)
@@ -470,211 +389,6 @@ void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->hea
     }
 }
 
-static uint32_t page_sum(const struct filter *f, unsigned layer, uint64_t page)
-{
-    const struct layer *l = &f->header.layers[layer];
-    uint64_t seed = format_layer_seed(&f->header, layer);
-    return layer_page_sum(seed, page, f->data[layer] + page * LAYER_PAGE, layer_page_len(l, page));
-}
-
-static uint8_t *stored_sum(const struct filter *f, unsigned layer, uint64_t page)
-{
-    return f->map + f->header.layers[layer].sums_off + FORMAT_SUM * page;
-}
-
-static bool page_holds(const struct filter *f, unsigned layer, uint64_t page)
-{
-    return page_sum(f, layer, page) == get_le32(stored_sum(f, layer, page));
-}
-
-void filter_renew_sum(const struct filter *f, unsigned layer, uint64_t page)
-{
-    uint8_t *stored = stored_sum(f, layer, page);
-    uint32_t sum = page_sum(f, layer, page);
-    if (get_le32(stored) != sum)
-        put_le32(stored, sum);
-}
-
-/* Validates the contents of a page whose checksum matches. The error is a predicate of the page. */
-static bool page_is_sane(const struct filter *f, unsigned layer, uint64_t page, struct err *why)
-{
-    const struct layer *l = &f->header.layers[layer];
-    struct err what;
-    return l->kind->check_page == NULL || l->kind->check_page(l, f->data[layer], page, &what) ||
-           fail(why, "matches its checksum, but %s", what.text);
-}
-
-/* The number of the writers' turn; odd: one is in a turn (session.c). */
-static uint32_t turn_now(const struct filter *f)
-{
-    return format_is_immutable(&f->header) ? 0 : get_le32(f->map + FORMAT_SESSION + FORMAT_TURN);
-}
-
-/* May the page differ from its checksum, because a writer has changed it? A writer marks a page
- * before it changes it, and clears the mark after it has renewed the checksum. It also does that at
- * the end of a turn, unless it says that checksums are stale (session.c). In a clean file a mark
- * means nothing. */
-static bool is_touched(const struct filter *f, unsigned layer, uint64_t page)
-{
-    const struct layer *l = &f->header.layers[layer];
-    if (l->touched_off == 0)
-        return false;
-    atomic_thread_fence(memory_order_acquire); /* the page was read before this */
-    bool may_be_stale = (f->header.state != STATE_CLEAN || filter_changed(f)) &&
-                        (turn_now(f) % 2 != 0 || f->map[FORMAT_SESSION + FORMAT_STALE] != 0);
-    /* Looked at last: a writer has cleared marks that mean nothing before it says that it is there.
-     */
-    atomic_thread_fence(memory_order_acquire);
-    uint8_t marks = __atomic_load_n(f->map + l->touched_off + page / 8, __ATOMIC_RELAXED);
-    return may_be_stale && (marks >> page % 8 & 1);
-}
-
-/* Has a rotation begun to empty the layer, so that its bytes have no meaning? */
-static bool is_void_now(const struct filter *f, unsigned layer)
-{
-    struct header now;
-    struct err ignored;
-    bool slot_damaged;
-    return format_forgets(&f->header) && read_header(f->fd, &now, &slot_damaged, &ignored) &&
-           layer < now.n_layers && format_is_void(&now, layer);
-}
-
-enum page_state { PAGE_HOLDS, PAGE_UNCHECKED, PAGE_DAMAGED };
-
-/* Checks a page beside writers, which mark it, change it, and renew its checksum at the end of a
- * turn or of an epoch. So a page that does not match and is not marked is damaged if it is so twice
- * in one turn and epoch. Sets *why, a predicate, if it is damaged. */
-static enum page_state check_page(const struct filter *f, unsigned layer, uint64_t page,
-                                  struct err *why)
-{
-    for (;;) {
-        uint64_t epoch = epoch_now(f);
-        uint32_t turn = turn_now(f);
-        for (int tries = 0; tries < 2; tries++) {
-            if (page_holds(f, layer, page))
-                return page_is_sane(f, layer, page, why) ? PAGE_HOLDS : PAGE_DAMAGED;
-            if (is_touched(f, layer, page) || is_void_now(f, layer))
-                return PAGE_UNCHECKED;
-        }
-        if (epoch_now(f) == epoch && turn_now(f) == turn)
-            break;
-    }
-    fail(why, "does not match its checksum");
-    return PAGE_DAMAGED;
-}
-
-static bool page_damaged(const struct filter *f, unsigned layer, uint64_t page,
-                         const struct err *why, struct err *err)
-{
-    if (!f->writable && !filter_check_intact(f, err))
-        return false;
-    return fail(err, "'%s' is damaged: page %" PRIu64 " of layer %u (offset %" PRIu64 ") %s",
-                f->path, page, layer, f->header.layers[layer].data_off + page * LAYER_PAGE,
-                why->text);
-}
-
-static bool verify_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
-{
-    struct err why;
-    return check_page(f, layer, page, &why) != PAGE_DAMAGED ||
-           page_damaged(f, layer, page, &why, err);
-}
-
-bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err)
-{
-    struct err why;
-    if (page_holds(f, layer, page))
-        return true;
-    fail(&why, "does not match its checksum");
-    return page_damaged(f, layer, page, &why, err);
-}
-
-/* Does a page that was found sound still count as sound? For a reader, as long as nobody writes:
- * the times of the file then show a change. For a writer, until filter_distrust. */
-static bool trusts(const struct filter *f)
-{
-    return f->writable || (f->header.state == STATE_CLEAN && !filter_changed(f));
-}
-
-static void forget_checks(struct filter *f)
-{
-    for (unsigned i = 0; i < f->header.n_layers; i++) {
-        uint64_t pages = layer_pages(&f->header.layers[i]);
-        memset(f->verified[i], 0, (size_t)(pages / 64 + 1) * sizeof *f->verified[i]);
-        f->unverified[i] = pages;
-    }
-}
-
-/* A check takes about 0.2 us. Forty times that for each page checked: they take 2.5 % of the time
- * at most. */
-enum { TRUST_NS = 40 * 200 };
-
-void filter_distrust(struct filter *f)
-{
-    struct timespec t;
-    uint64_t checked = 0;
-    for (unsigned i = 0; i < f->header.n_layers; i++)
-        checked += layer_pages(&f->header.layers[i]) - f->unverified[i];
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-    if (now - f->trusted_since < checked * TRUST_NS)
-        return;
-    forget_checks(f);
-    f->trusted_since = now;
-}
-
-bool filter_check_used(struct filter *f, struct err *err)
-{
-    for (unsigned i = 0; i < f->header.n_layers; i++)
-        for (uint64_t page = 0; page < layer_pages(&f->header.layers[i]); page++)
-            if ((f->verified[i][page / 64] >> page % 64 & 1) && !is_touched(f, i, page) &&
-                !verify_page(f, i, page, err))
-                return false;
-    return true;
-}
-
-/* The pages of a layer that a kind needs. */
-struct need {
-    struct filter *f;
-    unsigned layer;
-    bool keeps; /* trusts(f) */
-    struct err *err;
-};
-
-static bool need_page(void *ctx, uint64_t page)
-{
-    const struct need *need = ctx;
-    struct filter *f = need->f;
-    uint64_t bit = (uint64_t)1 << page % 64;
-    _Atomic uint64_t *word = &f->verified[need->layer][page / 64];
-    if (need->keeps && (atomic_load_explicit(word, memory_order_relaxed) & bit))
-        return true;
-    bool touched = f->header.state != STATE_CLEAN && is_touched(f, need->layer, page);
-    if (!touched && !verify_page(f, need->layer, page, need->err))
-        return false;
-    if (!need->keeps || (!f->writable && is_touched(f, need->layer, page)))
-        return true;
-    uint64_t before = atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
-    /* Two threads may have checked the same page; it counts once. */
-    if (!(before & bit))
-        atomic_fetch_sub_explicit(&f->unverified[need->layer], 1, memory_order_relaxed);
-    return true;
-}
-
-/* Does the layer have pages to be verified? */
-static bool is_unverified(const struct need *need)
-{
-    return !need->keeps ||
-           atomic_load_explicit(&need->f->unverified[need->layer], memory_order_relaxed) != 0;
-}
-
-bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err)
-{
-    const struct layer *l = &f->header.layers[layer];
-    struct need need = {f, layer, trusts(f), err};
-    return !is_unverified(&need) || layer_each_page(l, f->data[layer], keys, n, need_page, &need);
-}
-
 void filter_expect(const struct filter *f, bool many)
 {
     (void)posix_madvise(f->map, (size_t)f->map_len, many ? POSIX_MADV_NORMAL : POSIX_MADV_RANDOM);
@@ -686,7 +400,7 @@ static bool verify_layers(struct filter *f, unsigned except, bool take_keys, str
     const struct layer *layer = f->header.layers;
     for (unsigned i = 0; i < f->header.n_layers; i++)
         if (i != except && !format_is_void(&f->header, i) &&
-            kind_takes_keys(layer[i].kind) == take_keys && !filter_verify(f, i, keys, n, err))
+            kind_takes_keys(layer[i].kind) == take_keys && !pages_verify(f, i, keys, n, err))
             return false;
     return true;
 }
@@ -713,8 +427,7 @@ bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_
                          struct err *err)
 {
     const struct layer *l = &f->header.layers[0];
-    struct need need = {f, 0, trusts(f), err};
-    if (is_unverified(&need) && !l->kind->pages(l, f->data[0], keys, n, need_page, &need))
+    if (!pages_verify(f, 0, keys, n, err))
         return false;
     l->kind->counts->query(l, f->data[0], keys, n, count);
     return true;
@@ -732,7 +445,7 @@ enum filter_health filter_health(const struct filter *f)
             return FILTER_WRITING;
         /* A writer takes its lock before it marks the file and releases it after it has made the
          * file clean. So if no lock is held and the mark is unchanged, its writer is dead. */
-        if (!read_header(f->fd, &after, &slot_damaged, &ignored) || after.epoch == before.epoch)
+        if (!slot_read(f->fd, &after, &slot_damaged, &ignored) || after.epoch == before.epoch)
             return FILTER_DIRTY;
         before = after;
     }
@@ -757,8 +470,8 @@ static bool is_continued(const struct header *before, const struct header *now)
 
 bool filter_reload(struct filter *f, struct err *err)
 {
-    struct state now = {0};
-    if (!read_state(f, &now, err))
+    struct slot_state now = {0};
+    if (!slot_read_state(f->fd, f->path, &now, err))
         return false;
     if (!is_continued(&f->header, &now.header))
         return overwritten(f, err);
@@ -772,7 +485,7 @@ bool filter_reload(struct filter *f, struct err *err)
                                      is_modified(f, &now.status));
     take_state(f, &now);
     if (doubtful)
-        forget_checks(f);
+        pages_forget(f);
     return true;
 }
 
@@ -807,81 +520,4 @@ bool filter_fewest_keys(const char *path, unsigned threads, double *n, struct er
     }
     filter_close(&f);
     return true;
-}
-
-/* Pages per block. A block is enough work to be worth handing to a thread. */
-enum { CHECK_BLOCK = 256 };
-
-struct check {
-    const struct filter *f;
-    unsigned layer;
-    filter_damage *damaged;
-    void *ctx;
-    uint64_t bytes;       /* in all layers */
-    pthread_mutex_t lock; /* for calls of `damaged` and for the counts */
-    uint64_t n_damaged, n_unchecked, bytes_done;
-};
-
-static void check_block(void *ctx, unsigned worker, uint64_t block)
-{
-    struct check *c = ctx;
-    const struct layer *l = &c->f->header.layers[c->layer];
-    uint64_t first = block * CHECK_BLOCK, left = layer_pages(l) - first;
-    uint64_t n = left < CHECK_BLOCK ? left : CHECK_BLOCK;
-    (void)worker;
-    for (uint64_t page = first; page < first + n; page++) {
-        struct err why;
-        enum page_state state = check_page(c->f, c->layer, page, &why);
-        if (state == PAGE_HOLDS)
-            continue;
-        pthread_mutex_lock(&c->lock);
-        c->n_unchecked += state == PAGE_UNCHECKED;
-        c->n_damaged += state == PAGE_DAMAGED;
-        if (state == PAGE_DAMAGED && c->damaged != NULL)
-            c->damaged(c->ctx, c->layer, page, l->data_off + page * LAYER_PAGE, why.text);
-        pthread_mutex_unlock(&c->lock);
-    }
-    uint64_t end = (first + n) * LAYER_PAGE;
-    pthread_mutex_lock(&c->lock);
-    c->bytes_done += (end < l->data_len ? end : l->data_len) - first * LAYER_PAGE;
-    progress_update(c->bytes_done, c->bytes, 0);
-    pthread_mutex_unlock(&c->lock);
-}
-
-uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
-                            filter_damage *damaged, void *ctx)
-{
-    struct check c = {.f = f, .damaged = damaged, .ctx = ctx};
-    pthread_mutex_init(&c.lock, NULL);
-    filter_expect(f, true);
-    for (unsigned i = 0; i < f->header.n_layers; i++)
-        c.bytes += format_is_void(&f->header, i) ? 0 : f->header.layers[i].data_len;
-    for (c.layer = 0; c.layer < f->header.n_layers; c.layer++) {
-        uint64_t pages = layer_pages(&f->header.layers[c.layer]);
-        if (format_is_void(&f->header, c.layer))
-            continue;
-        parallel_for(threads, pages / CHECK_BLOCK + (pages % CHECK_BLOCK != 0), check_block, &c);
-    }
-    pthread_mutex_destroy(&c.lock);
-    *unchecked = c.n_unchecked;
-    return c.n_damaged;
-}
-
-/* Writers may be active while the file is read, so a page that did not match may match later. */
-enum { SOUND_TRIES = 5 };
-
-bool filter_check_sound(struct filter *f, unsigned threads, struct err *err)
-{
-    for (int tries = 0; tries < SOUND_TRIES; tries++) {
-        uint64_t unchecked, damaged = filter_check_pages(f, threads, &unchecked, NULL, NULL);
-        if (damaged == 0)
-            return true;
-        if (!filter_changed(f))
-            return filter_check_intact(f, err) &&
-                   fail(err, "'%s' is damaged in %" PRIu64 " page%s; 'seen verify' names %s",
-                        f->path, damaged, num_plural(damaged), damaged == 1 ? "it" : "them");
-        if (!filter_reload(f, err))
-            return false;
-    }
-    return fail(err, "'%s' kept changing while it was read", f->path);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * An open, mapped filter file: reads its header, queries keys, checks pages, counts bits.
+ * An open, mapped filter file: reads its header, queries keys, counts bits.
  *
  *     struct filter f;
  *     if (!filter_open(&f, path, FILTER_READ, &err)) ...
@@ -92,27 +92,15 @@ bool filter_query_others(struct filter *f, unsigned except, struct hashes keys, 
 bool filter_query_counts(struct filter *f, struct hashes keys, size_t n, uint64_t *count,
                          struct err *err);
 
-/* Checks the pages of a layer that a query of these keys reads, each once while the file is open,
- * against their checksums. For callers that access the layer directly; call it first. Touched pages
- * have no valid checksum and pass. n is at most LAYER_BATCH. Any number of threads may call it at
- * once. */
-bool filter_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err);
-
-/* For a writer, whose own changes hide an overwritten file. filter_distrust: pages that were found
- * sound some time ago are checked again at their next use. filter_check_used, for the end: checks
- * all pages that were used. */
-void filter_distrust(struct filter *f);
-bool filter_check_used(struct filter *f, struct err *err);
-
-/* For a writer in its turn: checks a page, marked or not, whose checksum must be up to date. */
-bool filter_check_page(const struct filter *f, unsigned layer, uint64_t page, struct err *err);
-
 /* Hints the access pattern: few keys, for which only the pages they need are read (the default), or
  * many keys or all pages, with read-ahead. */
 void filter_expect(const struct filter *f, bool many);
 
 /* The file's state, from its header and its locks. */
 enum filter_health filter_health(const struct filter *f);
+
+/* The epoch of the file now. */
+uint64_t filter_epoch(const struct filter *f);
 
 /* Was the header written since it was read? Cheap: reads two words of the mapping. */
 bool filter_changed(const struct filter *f);
@@ -145,23 +133,5 @@ bool filter_is_doubtful(const struct filter *f);
  * of the session page, which no other file shares, nor an earlier or later state of this one. By it
  * writers of the old file know the new one. Called with the turn lock held. */
 void filter_successor_id(const struct filter *f, uint8_t id[static sizeof f->header.id]);
-
-/* Makes the checksum of a page that a writer has changed. */
-void filter_renew_sum(const struct filter *f, unsigned layer, uint64_t page);
-
-/* A damaged page, its offset in the file, and why: "does not match its checksum", say. */
-typedef void filter_damage(void *ctx, unsigned layer, uint64_t page, uint64_t offset,
-                           const char *why);
-
-/* Checks every page of every layer: its checksum and, if that matches, its contents. Calls
- * `damaged`, unless NULL, for each damaged page, one call at a time, in any order. Touched pages
- * that do not match are counted in *unchecked. Returns the number of damaged pages. Reports
- * progress if the caller has begun it (progress.h). */
-uint64_t filter_check_pages(const struct filter *f, unsigned threads, uint64_t *unchecked,
-                            filter_damage *damaged, void *ctx);
-
-/* Fails if a page of the file is damaged. To be called before the file is converted to another.
- * Reads the header again if a writer has changed it meanwhile. */
-bool filter_check_sound(struct filter *f, unsigned threads, struct err *err);
 
 #endif

@@ -30,7 +30,7 @@ enum {
     FORMAT_SLOT_B = FORMAT_PAGE,
     FORMAT_SESSION = 2 * FORMAT_PAGE, /* the session page (session.h), with two fields ... */
     FORMAT_TURN = 8,
-    FORMAT_STALE = 12, /* ... that readers look at (filter.c) */
+    FORMAT_STALE = 12, /* ... that readers look at (pages.c) */
     FORMAT_FIRST_LAYER = 3 * FORMAT_PAGE,
     FORMAT_MAX_LAYERS = 42, /* 256 + 42 * 88 bytes + FORMAT_FEATURES + 8 of checksum are a page */
     FORMAT_MAX_HEADER = FORMAT_PAGE,

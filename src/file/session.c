@@ -24,6 +24,7 @@
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/lock.h"
+#include "file/pages.h"
 #include "keys/xxh3.h"
 
 /* Offsets in the session page. It is filled after the mark WRITING is on disk, and emptied before
@@ -225,7 +226,7 @@ static void renew_layer(const struct filter *f, unsigned layer)
     for (uint64_t i = 0; i < bytes; i++)
         for (unsigned bit = 0; touched[i] >> bit != 0; bit++)
             if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
-                filter_renew_sum(f, layer, i * 8 + bit);
+                pages_renew_sum(f, layer, i * 8 + bit);
 }
 
 static bool is_zero(const struct filter *f, uint64_t from, uint64_t to)
@@ -246,7 +247,7 @@ static bool has_marks(const struct filter *f)
 }
 
 /* Clears the marks, after the checksums of the touched pages were renewed, if `stale`, and all is
- * on disk: readers look at them when a checksum does not match (filter.c), and after a crash of the
+ * on disk: readers look at them when a checksum does not match (pages.c), and after a crash of the
  * machine the next writer does. */
 static bool seal(struct session *s, bool stale, struct err *err)
 {
@@ -319,7 +320,7 @@ static bool recover(struct session *s, struct err *err)
     filter_expect(f, true);
     if (!seal(s, hold && (!is_complete(f) || is_stale(f) || is_in_turn(f)), err))
         return false;
-    bool whole = filter_check_pages(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
+    bool whole = pages_check_all(f, parallel_cpus(), &unchecked, NULL, NULL) == 0;
     if (whole)
         recount(s);
     bool sound = whole && hold && !sync_has_failed(f);
@@ -516,7 +517,7 @@ bool session_lock(struct session *s, struct err *err)
         return true;
     if (!lock_current(s, err))
         return false;
-    filter_distrust(f);
+    pages_distrust(f);
     s->acted = true;
     if (is_in_turn(f)) /* a writer that died there has not renewed checksums */
         page_of(f)[PAGE_STALE] = 1;
@@ -558,7 +559,7 @@ static bool touch(void *ctx, uint64_t page)
     /* A rotation in this turn takes the marks of a layer away. */
     if (marked && (changes_many(s) || is_noted(s, t->layer, page)))
         return true;
-    if (!filter_check_page(s->filter, t->layer, page, t->err))
+    if (!pages_check_one(s->filter, t->layer, page, t->err))
         return false;
     if (s->n_changed < SESSION_FEW)
         s->changed[s->n_changed] = (struct session_page){t->layer, page};
@@ -606,7 +607,7 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
      * mark can be. */
     if (ok && t.first > 0 && layer_pages(l) <= SESSION_FEW && !sync_file(s, err))
         return false;
-    /* A reader that sees a changed bit must also see the page marked (filter.c: is_touched). */
+    /* A reader that sees a changed bit must also see the page marked (pages.c: is_touched). */
     atomic_thread_fence(memory_order_release);
     return ok;
 }
@@ -619,7 +620,7 @@ static void renew_changed(struct session *s)
         page_of(s->filter)[PAGE_STALE] = 1;
     else if (!is_stale(s->filter))
         for (unsigned i = 0; i < s->n_changed; i++)
-            filter_renew_sum(s->filter, s->changed[i].layer, s->changed[i].page);
+            pages_renew_sum(s->filter, s->changed[i].layer, s->changed[i].page);
     s->n_changed = 0;
 }
 
@@ -665,7 +666,7 @@ static bool leave(struct session *s, bool succeeded, bool sync, bool synced, str
     /* A truncated file is found by reading it; to look at its mapping would end the process. */
     if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
         return false;
-    bool sound = filter_check_used(s->filter, &damage);
+    bool sound = pages_check_used(s->filter, &damage);
     bool stays = succeeded && is_nameless(s->filter), ends = alone && !stays;
     if (!stays)
         store_profile(s);

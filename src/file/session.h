@@ -94,7 +94,7 @@ bool session_begin(struct session *s, struct filter *f, struct err *err);
 bool session_lock(struct session *s, struct err *err);
 
 /* Marks the pages of these keys, at most LAYER_BATCH, as touched in a layer. Verifies the checksums
- * of pages that the session has not touched yet (filter_check_page), because a new checksum would
+ * of pages that the session has not touched yet (pages_check_one), because a new checksum would
  * hide damage; fails if one does not match. Called with the lock held, before bits are changed;
  * after a failure, change none. */
 bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t n,

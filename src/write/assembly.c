@@ -11,6 +11,7 @@
 #include "base/output.h"
 #include "file/header.h"
 #include "file/layers.h"
+#include "file/pages.h"
 
 bool assembly_begin(struct assembly *a, struct err *err)
 {
@@ -53,7 +54,7 @@ bool assembly_inputs(struct assembly *a, const char *const *paths, unsigned n, c
 bool assembly_check_sound(const struct assembly *a, struct err *err)
 {
     for (unsigned i = 0; i < a->n_in; i++)
-        if (!filter_check_sound(&a->in[i], a->threads, err))
+        if (!pages_check_sound(&a->in[i], a->threads, err))
             return false;
     return true;
 }

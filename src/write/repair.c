@@ -9,6 +9,7 @@
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/newfile.h"
+#include "file/pages.h"
 #include "file/session.h"
 #include "write/assembly.h"
 
@@ -66,7 +67,7 @@ static bool fill_layer(struct repair *r, struct assembly *a, unsigned layer, str
     struct err why;
     uint8_t buf[LAYER_PAGE];
     for (uint64_t page = 0; page < layer_pages(l) && !format_is_void(&a->header, layer); page++) {
-        if (filter_check_page(&a->in[0], layer, page, &why))
+        if (pages_check_one(&a->in[0], layer, page, &why))
             continue;
         if (!fill_page(l, page, buf))
             return fail(err, "%s, which cannot be repaired: make it again", why.text);
@@ -135,7 +136,7 @@ static bool check_pages(struct repair *r, const struct filter *f, bool *damaged,
 {
     struct damage d = {{0}};
     uint64_t unchecked;
-    *damaged = filter_check_pages(f, r->threads, &unchecked, count_page, &d) != 0;
+    *damaged = pages_check_all(f, r->threads, &unchecked, count_page, &d) != 0;
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         uint64_t pages = layer_pages(&f->header.layers[i]);
         r->n_pages += pages;

@@ -10,6 +10,7 @@
 #include "base/bits.h"
 #include "base/num.h"
 #include "file/chain.h"
+#include "file/pages.h"
 #include "kind/foreign.h"
 #include "write/advance.h"
 
@@ -320,7 +321,7 @@ static bool search_newest(const struct writer *w, const struct layers_keys *p, u
 {
     struct filter *f = w->session.filter;
     struct hashes keys = piece_keys(p);
-    if (!filter_verify(f, w->layer, keys, p->n, err))
+    if (!pages_verify(f, w->layer, keys, p->n, err))
         return false;
     newest(w)->kind->query(newest(w), f->data[w->layer], keys, p->n, present);
     return true;

@@ -16,6 +16,7 @@
 #include "base/disk.h"
 #include "keys/xxh3.h"
 #include "file/filter.h"
+#include "file/pages.h"
 #include "file/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -62,7 +63,7 @@ static void ask(struct filter *f, const uint64_t *hash, size_t n)
     }
     layers_census_all(filter_layers(f), 1, &census);
     must(census.fpr >= 0 && census.fpr <= 1, "the false positive rate is no probability");
-    filter_check_pages(f, 1, &unchecked, NULL, NULL);
+    pages_check_all(f, 1, &unchecked, NULL, NULL);
     filter_health(f);
 }
 

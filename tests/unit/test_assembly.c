@@ -14,6 +14,7 @@
 #include "scratchdir.h"
 #include "file/design.h"
 #include "file/layers.h"
+#include "file/pages.h"
 #include "write/builder.h"
 #include "write/combine.h"
 #include "write/shrink.h"
@@ -58,7 +59,7 @@ static int held(const char *path, uint64_t first)
     int n = 0;
     if (!did(filter_open(&f, path, FILTER_READ, &err), err.text))
         return -1;
-    if (!did(filter_check_sound(&f, 2, &err), err.text))
+    if (!did(pages_check_sound(&f, 2, &err), err.text))
         n = -1;
     for (uint64_t i = 0; n >= 0 && i < KEYS; i += BATCH) {
         uint64_t hash[BATCH], present[BATCH / 64] = {0};

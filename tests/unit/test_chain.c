@@ -18,6 +18,7 @@
 #include "write/advance.h"
 #include "write/assembly.h"
 #include "file/design.h"
+#include "file/pages.h"
 #include "store/store.h"
 
 static uint64_t key(uint64_t i)
@@ -89,8 +90,8 @@ static bool is_undamaged(const char *path, enum filter_health health)
     uint64_t unchecked = 0;
     if (!did(filter_open(&f, path, FILTER_READ, &err), err.text))
         return false;
-    bool ok = filter_health(&f) == health &&
-              filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0 && unchecked == 0;
+    bool ok = filter_health(&f) == health && pages_check_all(&f, 1, &unchecked, NULL, NULL) == 0 &&
+              unchecked == 0;
     filter_close(&f);
     return ok;
 }

@@ -18,6 +18,7 @@
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/header.h"
+#include "file/pages.h"
 
 enum { MOST = 1000000 };
 
@@ -338,7 +339,7 @@ static void check_made(const struct way *way, const struct crowd *crowd, uint64_
     if (make(&m, way, crowd, n, distinct)) {
         MUST(filter_open(&f, m.path, FILTER_READ, &err));
         CHECK(count_absent(&f, crowd, n) == 0);
-        CHECK(filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0);
+        CHECK(pages_check_all(&f, 1, &unchecked, NULL, NULL) == 0);
         struct census census;
         layers_census_all(filter_layers(&f), 1, &census);
         CHECK(census.fpr == m.census.fpr);

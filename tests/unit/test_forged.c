@@ -19,6 +19,7 @@
 #include "scratchdir.h"
 #include "write/advance.h"
 #include "file/chain.h"
+#include "file/pages.h"
 #include "write/builder.h"
 #include "write/repair.h"
 #include "file/session.h"
@@ -229,7 +230,7 @@ static int ask(struct filter *f)
     struct census census;
     layers_census_all(filter_layers(f), 1, &census);
     CHECK(census.fpr >= 0 && census.fpr <= 1 && !(census.n < 0)); /* NAN: not known */
-    filter_check_pages(f, 1, &unchecked, NULL, NULL);
+    pages_check_all(f, 1, &unchecked, NULL, NULL);
     return found;
 }
 

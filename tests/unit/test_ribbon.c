@@ -15,6 +15,7 @@
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/header.h"
+#include "file/pages.h"
 
 static uint64_t absent_hash(uint64_t i)
 {
@@ -231,7 +232,7 @@ static void check_filter(uint64_t (*hash)(uint64_t), uint64_t n, double p)
     CHECK(filter_open(&f, m.path, FILTER_READ, &err));
     uint64_t found = count_present(&f, hash, n);
     CHECK(found == n);
-    CHECK(filter_check_pages(&f, 1, &unchecked, NULL, NULL) == 0);
+    CHECK(pages_check_all(&f, 1, &unchecked, NULL, NULL) == 0);
     struct census census;
     layers_census_all(filter_layers(&f), 1, &census);
     CHECK(census.n == m.census.n && census.fpr == m.census.fpr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing in place, and what readers see of it: filter.c, session.c and sig.c together.
+/* Writing in place, and what readers see of it: filter.c, pages.c, session.c and sig.c together.
  * tags: threads */
 #include "base/disk.h"
 #include "file/session.h"
@@ -22,6 +22,7 @@
 #include "file/header.h"
 #include "file/lock.h"
 #include "file/newfile.h"
+#include "file/pages.h"
 #include "write/repair.h"
 
 enum { PAGES = 8, CAPACITY = 10000 };
@@ -145,7 +146,7 @@ static bool sound(const char *path)
         return false;
     const struct layer *l = &f.header.layers[0];
     bool ok = filter_health(&f) == FILTER_CLEAN && !f.slot_damaged &&
-              filter_check_pages(&f, 2, &unchecked, NULL, NULL) == 0 && unchecked == 0;
+              pages_check_all(&f, 2, &unchecked, NULL, NULL) == 0 && unchecked == 0;
     for (unsigned i = 0; i < FORMAT_PAGE; i++)
         ok = ok && f.map[FORMAT_SESSION + i] == 0 && f.map[l->touched_off + i] == 0;
     filter_close(&f);
@@ -959,7 +960,7 @@ TEST(a_reader_takes_no_writer_for_damage)
         uint64_t unchecked;
         failed += count("f", 0, 100) != 100;
         MUST(filter_open(&f, "f", FILTER_READ, &err));
-        failed += filter_check_pages(&f, 1, &unchecked, NULL, NULL) != 0;
+        failed += pages_check_all(&f, 1, &unchecked, NULL, NULL) != 0;
         filter_close(&f);
         rounds++;
         siginfo_t ended = {0};

@@ -15,6 +15,7 @@
 #include "file/filter.h"
 #include "write/assembly.h"
 #include "file/design.h"
+#include "file/pages.h"
 
 enum { KEYS = 60000, SMALL = 5000, ASKED = 512 * LAYER_BATCH };
 
@@ -102,7 +103,7 @@ static struct outcome *run(struct store *s, const struct add_options *options)
     store_describe(s, &facts);
     check_each_layer(facts.layers, o->present);
     if (s->file != NULL) {
-        CHECK(filter_check_pages(s->file, 1, &unchecked, NULL, NULL) == 0);
+        CHECK(pages_check_all(s->file, 1, &unchecked, NULL, NULL) == 0);
         CHECK(filter_health(s->file) == FILTER_CLEAN && !s->file->slot_damaged);
     }
     o->counters = facts.counters;
