@@ -99,6 +99,8 @@ _seen()
             ended=yes
         elif [[ -z $ended && $word == -?* ]]; then
             expects=${takes[$word]-}
+            # Instead of a FILTER.
+            [[ $word == --list* ]] && operands=1
         else
             operands=$((operands + 1))
         fi

@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "base/say.h"
+#include "base/sig.h"
 #include "cmd/adding.h"
 #include "cmd/changing.h"
 #include "cmd/cmd.h"
@@ -104,6 +105,7 @@ static int run_add(struct add *a, struct opt_parser *p)
     }
     redisopt_hint_many(adding->store, &adding->keyopt,
                        "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
+    sig_catch();
     if (adding_run(adding) && a->verbose)
         report_added(adding);
     return adding_end(adding);

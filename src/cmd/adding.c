@@ -50,6 +50,9 @@ const struct opt adding_make_opts[] = {
     {0},
 };
 
+/* Of a filter in memory. So low that practically no record is lost to false positives. */
+static const double MEMORY_FPR = 1e-9;
+
 /* For many records, a survey estimates the number of distinct keys. If the estimate is too high,
  * refit.h corrects the size of a file at the end, provided that it could keep the keys. */
 uint64_t adding_first(const struct keyopt *keyopt, bool alone)
@@ -141,6 +144,29 @@ static void compare_foreign(const struct store *s, uint64_t n)
     if (is_known && capacity != 0 && n > capacity)
         say_warning("'%s' is there already, with a capacity of %s: --capacity has no effect",
                     s->name, num_show_count(text, (double)capacity));
+}
+
+/* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */
+static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *err)
+{
+    struct header h;
+    const struct design design = {.n = n, .p = p, .grow = true, .more = true};
+    header_begin(&h, &a->keyopt.rule, false);
+    a->store = header_design(&h, &design, 0, err) ? store_in_memory(&h, err) : NULL;
+    return a->store != NULL;
+}
+
+bool adding_open_memory(struct adding *a, struct err *err)
+{
+    bool alone = a->sources.n == 0;
+    double p = a->design.p != 0 ? a->design.p : MEMORY_FPR;
+    if (alone && a->keyopt.secret_path != NULL && !keyopt_new(&a->keyopt, err))
+        return false;
+    uint64_t n = a->design.n != 0 ? a->design.n : adding_first(&a->keyopt, alone);
+    /* The memory may be too small for the expected keys, but not for the actual ones. */
+    return keyopt_check_digest(&a->keyopt, err) &&
+           (make_in_memory(a, n, p, err) ||
+            (a->design.n == 0 && n > CHAIN_FIRST && make_in_memory(a, 0, p, err)));
 }
 
 bool adding_open(struct adding *a, struct err *err)
@@ -441,7 +467,6 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
 bool adding_run(struct adding *a)
 {
     struct err err;
-    sig_catch();
     a->options.threads = a->keyopt.threads;
     a->options.may_repeat = a->feed.finish == NULL;
     if (!store_add_begin(a->store, &a->options, &err)) {

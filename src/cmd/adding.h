@@ -93,13 +93,17 @@ bool adding_parse(struct adding *a, struct opt_parser *p, void *into);
  * planned. A file without a rate has the usual one. */
 bool adding_open(struct adding *a, struct err *err);
 
+/* Instead: makes a filter in memory, for this run. It grows; the rate is 1e-9 unless design.p gives
+ * another. Call this after the sources are open. */
+bool adding_open_memory(struct adding *a, struct err *err);
+
 /* Makes the filter if it is missing; it is no failure if it exists by then. Call this after all
  * other files are open, because it fixes the key preparation. If another process made it from other
  * options, adopts its key preparation. */
 bool adding_make(struct adding *a, struct err *err);
 
-/* Catches signals (sig.h), adds all keys, and reports records without a key. False: it could not
- * begin to add; the reason was printed, unless it was a signal. */
+/* Adds all keys, up to a signal if those are caught (sig.h), and reports records without a key.
+ * False: it could not begin to add; the reason was printed, unless it was a signal. */
 bool adding_run(struct adding *a);
 
 /* Resizes a growing file that was made, to fit the keys of this run. Returns the exit status: after

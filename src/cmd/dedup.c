@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/output.h"
 #include "base/say.h"
+#include "base/sig.h"
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
@@ -92,9 +93,6 @@ static const struct opt_group groups[] = {
     {"Filters in Redis", redisopt_write, offsetof(struct dedup, adding.sources.open), NULL},
     {0},
 };
-
-/* Without FILTER. So low that practically no record is lost to false positives. */
-static const double MEMORY_FPR = 1e-9;
 
 /* Printing. */
 
@@ -290,32 +288,10 @@ static bool open_sources(struct dedup *d)
     return sources_open(s, &err) || say_failure(&err);
 }
 
-/* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */
-static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *err)
-{
-    struct header h;
-    const struct design design = {.n = n, .p = p, .grow = true, .more = true};
-    header_begin(&h, &a->keyopt.rule, false);
-    a->store = header_design(&h, &design, 0, err) ? store_in_memory(&h, err) : NULL;
-    return a->store != NULL;
-}
-
 static bool open_in_memory(struct dedup *d)
 {
     struct err err;
-    bool any = d->adding.sources.n > 0;
-    double p = d->adding.design.p != 0 ? d->adding.design.p : MEMORY_FPR;
-    bool keyed = d->adding.keyopt.secret_path != NULL;
-    if (!any && keyed && !keyopt_new(&d->adding.keyopt, &err))
-        return say_failure(&err);
-    uint64_t n =
-        d->adding.design.n != 0 ? d->adding.design.n : adding_first(&d->adding.keyopt, !any);
-    if (!keyopt_check_digest(&d->adding.keyopt, &err))
-        return say_failure(&err);
-    /* The memory may be too small for the expected keys, but not for the actual ones. */
-    return make_in_memory(&d->adding, n, p, &err) ||
-           (d->adding.design.n == 0 && n > CHAIN_FIRST && make_in_memory(&d->adding, 0, p, &err)) ||
-           say_failure(&err);
+    return adding_open_memory(&d->adding, &err) || say_failure(&err);
 }
 
 /* Makes FILTER if it is missing. Called last. Another process may have made it meanwhile, from
@@ -394,6 +370,7 @@ static int dedup(struct dedup *d)
     redisopt_hint_many(d->adding.store, &d->adding.keyopt,
                        "seen import 'URI' -o F; seen query -v F | seen dedup 'URI'");
     signal(SIGPIPE, SIG_IGN);
+    sig_catch();
     if (adding_run(&d->adding))
         conclude_dedup(d);
     int status = adding_end(&d->adding);

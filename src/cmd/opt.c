@@ -511,8 +511,8 @@ static bool word_given(const struct opt_parser *p, const char *word, size_t len)
 {
     if (has_name(word, len, "FILTER"))
         return p->n_operands > 0;
-    if (has_name(word, len, "KEYFILE"))
-        return p->n_operands > 1;
+    if (has_name(word, len, "KEYFILE")) /* --list stands for FILTER */
+        return p->n_operands > (word_given(p, "list", 4) ? 0 : 1);
     if (has_name(word, len, "URI"))
         return p->address;
     const struct opt *opt = find_long(word, len);

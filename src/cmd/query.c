@@ -13,6 +13,7 @@
 #include "base/output.h"
 #include "base/private.h"
 #include "base/say.h"
+#include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/keyopt.h"
@@ -33,6 +34,8 @@ struct query {
     uint64_t max_count;        /* of each file; UINT64_MAX: any number */
     uint64_t min_count;        /* 0: none */
     bool counts;               /* print them */
+    char *list;                /* its keys in memory are asked instead of FILTER; NULL: not given */
+    struct adding listed;
     struct sources sources;
     struct feed feed;
     uint64_t selected, present;
@@ -101,8 +104,24 @@ static const struct opt present_opts[] = {
     {0},
 };
 
+static const struct opt list_opts[] = {
+    {0, "list", "FILE",
+     "instead of FILTER: ask the keys of this file, which is read into memory like a KEYFILE", OWN,
+     .not_with = " secret show-counts at-least", .why = "asks keys in memory"},
+    {0},
+};
+
+static bool take_list(void *group, struct opt_parser *p, int id)
+{
+    struct query *q = group;
+    (void)id;
+    q->list = p->value;
+    return true;
+}
+
 static const struct opt_group groups[] = {
     {"Selection and output", query_output_opts, 0, NULL},
+    {"Instead of a filter", list_opts, 0, take_list},
     {"What is present", present_opts, offsetof(struct query, sources), sources_take},
     {"Keys", keyopt_opts, offsetof(struct query, keyopt), keyopt_take},
     {"Key preparation, checked against what is stored in the filter", keyopt_prep_opts,
@@ -485,16 +504,72 @@ static bool report_hits(const struct query *q)
     return true;
 }
 
-/* Opens all filters. FILTER comes first. */
-static bool open_query(struct query *q, const char *path)
+/* What FILTER and the list are. */
+static bool check_first(const struct query *q, const struct opt_parser *p)
+{
+    if (q->list == NULL)
+        return p->n_operands > 0 || opt_refuse(&cmd_query, "no FILTER given");
+    bool again = p->n_operands == 0 && q->keyopt.n_keys == 0;
+    for (int i = 0; i < p->n_operands; i++)
+        again |= strcmp(p->operand[i], "-") == 0;
+    if (again && strcmp(q->list, "-") == 0)
+        return opt_refuse(&cmd_query, "standard input is the list: KEYFILE or -k gives the keys");
+    return !keyopt_is_filter(q->list) ||
+           opt_refuse(&cmd_query, "'%s' is a filter, not a list: it is given without --list",
+                      q->list);
+}
+
+/* Reads the list into memory, as the first filter. Call it before keyopt_files, after which the
+ * options cannot be copied. */
+static bool read_listed(struct query *q, const struct opt_parser *p)
+{
+    struct adding *a = &q->listed;
+    struct err err;
+    struct opt_parser list = *p;
+    list.operand = &q->list;
+    list.n_operands = 1;
+    a->keyopt = q->keyopt;
+    a->keyopt.keys = NULL;
+    a->keyopt.n_keys = 0;
+    a->feed.keyopt = &a->keyopt;
+    a->feed.title = "reading";
+    if (!keyopt_files(&a->keyopt, &list, 0) || !keyopt_check_memory(&a->keyopt, 0))
+        return false;
+    if (!adding_open_memory(a, &err))
+        return say_failure(&err);
+    if (!adding_run(a) || adding_end(a) != EXIT_SELECTED)
+        return false;
+    q->sources.filter[0].now = a->store;
+    a->store = NULL;
+    return true;
+}
+
+/* Names the first filter. */
+static bool begin_sources(struct query *q, const struct opt_parser *p)
+{
+    struct err err;
+    const char *path = q->list != NULL ? q->list : p->operand[0];
+    return sources_add(&q->sources, 0, path, &err) || say_failure(&err);
+}
+
+/* That FILTER cannot be opened. */
+static void advise_filter(const struct keyopt *keyopt, const char *path, struct err *err)
+{
+    if (!keyopt_advise_order(keyopt, path, err) && keyopt_is_list(path))
+        fail_more(err,
+                  "; 'seen query --list %s' asks its lines, 'seen create FILTER %s' makes one of "
+                  "them",
+                  path, path);
+}
+
+static bool open_query(struct query *q)
 {
     struct sources *s = &q->sources;
     struct err err;
-    if (!sources_add(s, 0, path, &err))
-        return say_failure(&err);
     s->follow = q->annotate;
     if (!sources_open(s, &err)) {
-        keyopt_advise(&q->keyopt, path, &err);
+        if (q->list == NULL)
+            advise_filter(&q->keyopt, s->filter[0].path, &err);
         return say_failure(&err);
     }
     struct key_rule *rule = &q->keyopt.rule;
@@ -543,22 +618,27 @@ static int run_query(struct query *q, struct opt_parser *p)
     q->mismatch.rule = &q->keyopt.rule;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (!keyopt_files(&q->keyopt, p, 1) || !keyopt_check_memory(&q->keyopt, 0))
+    if (!check_first(q, p) || !begin_sources(q, p) || (q->list != NULL && !read_listed(q, p)))
         return EXIT_ERROR;
-    if (!begin_output(q) || !open_query(q, p->operand[0]))
+    if (!keyopt_files(&q->keyopt, p, q->list == NULL) || !keyopt_check_memory(&q->keyopt, 0))
+        return EXIT_ERROR;
+    if (!begin_output(q) || !open_query(q))
         return EXIT_ERROR;
     return answer_all(q);
 }
 
 static int run(struct opt_parser *p)
 {
-    struct query q = {
-        .keyopt = KEYOPT_DEFAULT, .sources = SOURCES_DEFAULT, .max_count = UINT64_MAX};
+    struct query q = {.keyopt = KEYOPT_DEFAULT,
+                      .listed = ADDING_DEFAULT,
+                      .sources = SOURCES_DEFAULT,
+                      .max_count = UINT64_MAX};
     q.sources.keyopt = &q.keyopt;
     q.keyopt.not_hex = " (records are always compared whole, as with grep -x)";
     int status = run_query(&q, p);
     mismatch_end(&q.mismatch);
     sources_close(&q.sources);
+    adding_close(&q.listed);
     free(q.named);
     keyopt_free(&q.keyopt);
     return status;
@@ -573,11 +653,10 @@ const struct command cmd_query = {
         "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "
         "1 if none was, 2 on an error.",
     .groups = groups,
-    .everyday = " invert-match count quiet max-count files-with-matches annotate show-counts"
+    .everyday = " list invert-match count quiet max-count files-with-matches annotate show-counts"
                 " number key null delimiter field header input-digests skip-bad secret"
                 " confirm ",
     .hints = hints,
     .operand = "FILTER",
-    .least = 1,
     .run = run,
 };

@@ -88,7 +88,8 @@ bool sources_open(struct sources *s, struct err *err)
 {
     for (size_t i = 0; i < s->n; i++) {
         struct source_filter *f = &s->filter[i];
-        f->now = store_open(f->path, STORE_READ, &s->open, err);
+        if (f->now == NULL)
+            f->now = store_open(f->path, STORE_READ, &s->open, err);
         if (f->now == NULL || !adopt_filter(s, i, err))
             return false;
         warn_opened(f->now);

@@ -69,7 +69,8 @@ bool sources_add(struct sources *s, size_t at, const char *path, struct err *err
 /* For options, such as --also, that add the filter that they name. */
 bool sources_take(void *sources, struct opt_parser *p, int id);
 
-/* Opens all filters, which must be for the same keys (header_same_keys), and the list. */
+/* Opens all filters that are not open yet, which must be for the same keys (header_same_keys), and
+ * the list. */
 bool sources_open(struct sources *s, struct err *err);
 
 /* Call sources_enter before keys are prepared and queried, and sources_leave afterwards, even after

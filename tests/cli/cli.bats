@@ -675,10 +675,12 @@ END
         refuses "seen: 'list' is not a seen filter, but 'f' is: FILTER comes first" seen $command list list f
     done
     seq 9 | cmp - list
-    for command in query add remove; do
+    for command in add remove; do
         refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \
             seen $command list list
     done
+    refuses "seen: 'list' is not a seen filter; 'seen query --list list' asks its lines, 'seen create FILTER list' makes one of them" \
+        seen query list list
     for command in stats verify 'verify --repair' 'merge -o new f'; do
         # shellcheck disable=SC2086
         refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \

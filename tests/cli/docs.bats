@@ -240,6 +240,7 @@ complete_bash()
     same "$(complete_bash seen create -n 5 '')" $'a.seen\ndir'
     same "$(complete_bash seen create --fpr = 0.1 a.seen '')" $'a.seen\nb.txt\ndir'
     same "$(complete_bash seen create a.seen b)" b.txt
+    same "$(complete_bash seen query --list a.seen b)" b.txt
     same "$(complete_bash seen create --like = '')" $'a.seen\ndir'
     same "$(complete_bash seen create --like =)" $'a.seen\ndir'
     same "$(complete_bash seen create --tmpdir '')" dir

@@ -251,6 +251,10 @@ query --which ! --which -q f lines
 query --at-least = --at-least 1 counted lines
 query --at-least ! --at-least 1 f lines # *'f' does not count its keys*
 query --at-least ! --at-least 1 --also g counted lines
+query --list = --list lines lines
+query --list ! --list lines --show-counts lines
+query --list ! --list lines --at-least 2 lines
+query --list ! --list lines --secret lines lines
 query --confirm = --confirm sorted f lines
 query --confirm always
 

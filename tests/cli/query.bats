@@ -212,6 +212,66 @@ like_grep()
         seen query -x f.seen -k a
 }
 
+@test "--list: the lines of a file instead of a filter, as grep -f has them" {
+    seq 3 3 300000 | shuf --random-source=<(yes) >old
+    seq 100000 >new
+    for threads in 1 3; do
+        seen query -j $threads --list old new | cmp - <(seq 3 3 100000)
+        seen query -j $threads -v --list=old new | cmp - <(seq 100000 | awk 'NR % 3')
+    done
+    [ "$(seen query -c --list old new)" = 33333 ]
+    # Either may be standard input, or not end in a newline.
+    printf 'a\nb' >few
+    [ "$(seen query --list - few <<<b)" = b ]
+    [ "$(seen query -v --list few <<<b; printf 'c\na' | seen query -n --list few)" = 2:a ]
+    run -1 seen query --list few -k a -v
+    [ "$(seen query --list few -k a -k c -v)" = c ]
+    : >empty
+    run -1 seen query --list empty few
+    [ "$(seen query -vc --list empty few)" = 2 ]
+    # Cut and prepared like what is asked.
+    printf '1,B\n2,C\n' >fields
+    [ "$(printf 'x,b\ny,d\n' | seen query -i -d, -f 2 --list fields)" = x,b ]
+    printf 'id,url\n1,"a,b"\n' >old.csv
+    printf 'url,n\nc,1\n"a,b",2\n' >new.csv
+    seen query --csv -f url --list old.csv new.csv | cmp - <(printf 'url,n\n"a,b",2\n')
+    [ "$(seen query --jsonl -f .u --list <(echo '{"u":"a"}') <<<'{"v":1,"u":"a"}')" = '{"v":1,"u":"a"}' ]
+    printf 'a\0b\nc\0' >nul
+    [ "$(seen query -0 -c --list nul nul)" = 2 ]
+    run -2 --separate-stderr seen query -d, -f 2 --list few few
+    [ "$stderr" = "seen: few:1: has no field 2 (--skip-bad skips such records)" ]
+    # With filters.
+    seen create f.seen -k q
+    [ "$(printf 'a\nq\n' | seen query --which --list few --also f.seen)" = $'few:a\nf.seen:q' ]
+    [ "$(seen query --annotate --list few <<<q)" = $'-\tq' ]
+    refuses "seen: 'f.seen' is a filter, not a list: it is given without --list" seen query --list f.seen few
+    refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list -
+    refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list - few -
+    refuses 'seen: no FILTER given' seen query
+    refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen query --list none few
+    for option in '--secret few' --show-counts '--at-least 2'; do
+        # shellcheck disable=SC2086
+        refuses "seen: --list asks keys in memory: not with ${option% *}" seen query $option --list few
+    done
+    refuses 'seen: --key gives the keys, and -f chooses fields of records: not with KEYFILE' \
+        seen query --list few -k a few
+}
+
+@test "a signal ends query while it reads the list, and after it" {
+    printf 'a\n' >list
+    mkfifo fifo
+    for options in '--list fifo list' '--list list fifo'; do
+        # shellcheck disable=SC2086
+        seen query $options >out &
+        pid=$!
+        exec 7>fifo
+        kill -TERM "$pid"
+        wait "$pid" && status=0 || status=$?
+        exec 7>&-
+        [ "$status" = 143 ]
+    done
+}
+
 @test "-m and -l do not wait for the end of their input, nor read the rest of a file" {
     quiet seen create f -k a
     mkfifo fifo
