@@ -41,13 +41,6 @@ static const struct opt_group groups[] = {
     {0},
 };
 
-static void report_added(const struct adding *a)
-{
-    unsigned long long records = tally_keys(&a->feed.tally), n_new = a->store->state.n_new;
-    say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
-             num_plural(n_new));
-}
-
 /* --once, --each and --batch-id are for counted sets, which FILTER is not. */
 static bool check_counting_options(const struct add *a, struct err *err)
 {
@@ -106,8 +99,12 @@ static int run_add(struct add *a, struct opt_parser *p)
     redisopt_hint_many(adding->store, &adding->keyopt,
                        "seen import 'URI' -o F; seen add F; seen export --merge F -o 'URI'");
     sig_catch();
-    if (adding_run(adding) && a->verbose)
-        report_added(adding);
+    bool ran = adding_run(adding);
+    unsigned long long records = tally_keys(&adding->feed.tally),
+                       n_new = adding->store->state.n_new;
+    if (ran && a->verbose)
+        say_note("%llu record%s, %llu new key%s", records, num_plural(records), n_new,
+                 num_plural(n_new));
     return adding_end(adding);
 }
 

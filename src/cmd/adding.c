@@ -190,15 +190,6 @@ bool adding_open(struct adding *a, struct err *err)
  * and 1 GiB of disk, but at most 1/8 of the free disk space. */
 enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
 
-static uint64_t keys_on_disk(const char *dir)
-{
-    struct err ignored;
-    uint64_t bytes, n = 0;
-    if (disk_space(dir, &bytes, &ignored))
-        n = bytes / PART_OF_DISK / sizeof(uint64_t);
-    return n < KEPT_ON_DISK ? n : KEPT_ON_DISK;
-}
-
 /* For a file that this process made, and not of the capacity that was asked for. */
 static void begin_refit(struct adding *a)
 {
@@ -206,8 +197,13 @@ static void begin_refit(struct adding *a)
     if (s->file == NULL || !format_grows(s->header) || a->design.n != 0 ||
         (a->scratch_dir = disk_dir_of(s->name)) == NULL)
         return;
+    struct err ignored;
+    uint64_t bytes, disk = 0;
+    if (disk_space(a->scratch_dir, &bytes, &ignored))
+        disk = bytes / PART_OF_DISK / sizeof(uint64_t);
     const uint64_t half = a->keyopt.memory / 2 / sizeof(uint64_t);
-    const struct refit_limits limits = {.most = KEPT_IN_MEMORY + keys_on_disk(a->scratch_dir),
+    const struct refit_limits limits = {.most = KEPT_IN_MEMORY +
+                                                (disk < KEPT_ON_DISK ? disk : KEPT_ON_DISK),
                                         .in_memory = half < KEPT_IN_MEMORY ? half : KEPT_IN_MEMORY,
                                         .scratch_dir = a->scratch_dir,
                                         .threads = a->keyopt.threads};
@@ -299,28 +295,19 @@ static bool note_records(struct added *r, const struct batch *b)
     return true;
 }
 
-/* Marks the records of a batch whose key is in a filter of --also as bad: they are not added. Call
- * it after note_records, which keeps what is bad as a record. */
-static bool ask_sources(struct adding *a, struct batch *b, struct err *err)
-{
-    struct sources_answers known;
-    if (a->sources.n == 0)
-        return true;
-    if (!sources_query(&a->sources, b, &known, err))
-        return false;
-    for (size_t w = 0; w < BATCH_MAX / 64; w++)
-        b->bad[w] |= known.present[w];
-    return true;
-}
-
+/* The records of a batch whose key is in a filter of --also count as bad: they are not added.
+ * Before that, note_records keeps what is bad as a record. */
 static bool take_record_batch(struct adding *a, struct batch *b, struct added *r, struct err *err)
 {
+    struct sources_answers known;
     if (a->feed.finish != NULL && !note_records(r, b))
         return fail(err, "out of memory");
     if (a->feed.finish == NULL) /* add */
         r->part.tally.empty += batch_count_empty(b);
-    if (!ask_sources(a, b, err))
+    if (a->sources.n > 0 && !sources_query(&a->sources, b, &known, err))
         return false;
+    for (size_t w = 0; a->sources.n > 0 && w < BATCH_MAX / 64; w++)
+        b->bad[w] |= known.present[w];
     if (!writer_keys_take(&r->keys, b))
         return fail(err, "out of memory");
     if (a->refit != NULL)
@@ -392,12 +379,6 @@ static unsigned count_found(const struct adding *a, const struct added *r)
     return found;
 }
 
-/* Does -f 0 say that whole records are the keys, whatever those of the filter are? */
-static bool insists(const struct adding *a)
-{
-    return a->keyopt.fields != NULL && a->keyopt.rule.field[0] == 0;
-}
-
 /* Compares the first keys with the filter's, if that has hardly any of them. False: they are cut in
  * another way, and would fit if they were cut as these. */
 static bool compare(struct adding *a, const struct added *r)
@@ -409,7 +390,9 @@ static bool compare(struct adding *a, const struct added *r)
     mismatch_take(&m, chunk->data, chunk->len);
     bool again = false, ok = store_enter(a->store, 0, &err), fits = true;
     m.found = ok ? count_found(a, r) : MISMATCH_KEYS;
-    bool few = mismatch_finds_few(&m) && !insists(a);
+    /* -f 0 says that whole records are the keys, whatever those of the filter are. */
+    bool insists = a->keyopt.fields != NULL && a->keyopt.rule.field[0] == 0;
+    bool few = mismatch_finds_few(&m) && !insists;
     if (few)
         fits = !mismatch_recut(&m, a->store, chunk->data, chunk->len, &err);
     if (!fits)
@@ -440,21 +423,6 @@ static void slot_free(void *slot)
     writer_keys_free(&r->keys);
 }
 
-static void feed_keys(struct adding *a)
-{
-    struct feed *f = &a->feed;
-    if (a->store->file != NULL)
-        f->refuse = &a->store->file->status;
-    f->samples = a->store->file != NULL && (a->store->header->compat & COMPAT_PROFILE) != 0;
-    f->prompt = true;
-    f->ctx = a;
-    f->slot_size = sizeof(struct added);
-    f->work = take_chunk;
-    f->commit = commit_chunk;
-    f->slot_free = slot_free;
-    feed_run(f);
-}
-
 /* A signal is no failure: adding_end tells of it. */
 static void fail_unless_caught(struct adding *a, const struct err *err)
 {
@@ -467,6 +435,7 @@ static void fail_unless_caught(struct adding *a, const struct err *err)
 bool adding_run(struct adding *a)
 {
     struct err err;
+    struct feed *f = &a->feed;
     a->options.threads = a->keyopt.threads;
     a->options.may_repeat = a->feed.finish == NULL;
     if (!store_add_begin(a->store, &a->options, &err)) {
@@ -474,8 +443,17 @@ bool adding_run(struct adding *a)
         return false;
     }
     warn_once(a);
-    feed_keys(a);
-    a->store->state.learned = a->feed.profile;
+    if (a->store->file != NULL)
+        f->refuse = &a->store->file->status;
+    f->samples = a->store->file != NULL && (a->store->header->compat & COMPAT_PROFILE) != 0;
+    f->prompt = true;
+    f->ctx = a;
+    f->slot_size = sizeof(struct added);
+    f->work = take_chunk;
+    f->commit = commit_chunk;
+    f->slot_free = slot_free;
+    feed_run(f);
+    a->store->state.learned = f->profile;
     if (!store_add_end(a->store, !a->no_sync, &err))
         fail_unless_caught(a, &err);
     warn_once(a);

@@ -345,16 +345,6 @@ static void print_created(const struct create *c)
     report_json(&r, stdout);
 }
 
-/* The length of all keys in bytes, if they are hexadecimal and have one length that fits into the
- * header; else 0. Encoded keys give 0, because encoding changes their lengths. */
-static unsigned recorded_len(const struct create *c)
-{
-    const uint32_t prep = c->keyopt.rule.prep;
-    size_t len = c->feed.tally.hex_len;
-    bool fits = len <= COMPAT_KEY_LEN >> COMPAT_KEY_LEN_SHIFT;
-    return (prep & PREP_HEX) != 0 && prep_encoding(prep) == 0 && fits ? (unsigned)len : 0;
-}
-
 static bool read_key_files(struct create *c)
 {
     struct stat old;
@@ -375,7 +365,12 @@ static bool read_key_files(struct create *c)
     }
     if (!feed_run(&c->feed))
         return false;
-    c->keyopt.rule.key_len = recorded_len(c);
+    /* Hexadecimal keys may have one length, which is stored if it fits. Encoding changes it. */
+    const uint32_t prep = c->keyopt.rule.prep;
+    size_t len = c->feed.tally.hex_len;
+    bool fits = len <= COMPAT_KEY_LEN >> COMPAT_KEY_LEN_SHIFT;
+    c->keyopt.rule.key_len =
+        (prep & PREP_HEX) != 0 && prep_encoding(prep) == 0 && fits ? (unsigned)len : 0;
     if (c->feed.profile.n >= PROFILE_LEAST)
         c->keyopt.rule.profile = c->feed.profile;
     if (keys_given(c) > 0)
@@ -479,14 +474,6 @@ static bool make_filter(struct create *c)
     return ok;
 }
 
-/* Must a dry run read keys? If the options fix the size, it reads keys only if they are given or
- * a check needs their number. Otherwise it leaves standard input alone. */
-static bool needs_keys(const struct create *c)
-{
-    return !design_is_sized(&c->design) || c->keyopt.any || c->from != NULL || c->min_keys != 0 ||
-           c->min_ratio > 0;
-}
-
 /* Reads the secret for a new filter. --new-secret makes a missing one. With --like, the secret has
  * been read already. */
 static bool take_secret(struct create *c, struct err *err)
@@ -531,7 +518,11 @@ static bool create(struct create *c)
             fail_more(&err, "; 'seen add' adds keys to it");
         return say_failure(&err);
     }
-    bool ok = (c->dry_run && !needs_keys(c)) || make_filter(c);
+    /* If the options fix the size, a dry run reads keys only if they are given or a check needs
+     * their number. Otherwise it leaves standard input alone. */
+    bool needs_keys = !c->dry_run || !design_is_sized(&c->design) || c->keyopt.any ||
+                      c->from != NULL || c->min_keys != 0 || c->min_ratio > 0;
+    bool ok = !needs_keys || make_filter(c);
     if (!ok || c->dry_run)
         return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));
     feed_report(&c->feed);

@@ -225,16 +225,13 @@ static size_t count_cut(const struct added *r, size_t prefix, size_t count, size
  * one run or, with false positives, a few. */
 enum { FEW_RUNS = 16 };
 
-static bool is_few_runs(const struct dedup *d, const struct added *r)
-{
-    return !d->annotate && r->start[r->done][-1] == d->adding.keyopt.rule.terminator &&
-           count_runs(r->selected, r->done) <= FEW_RUNS;
-}
-
 static void print_records(struct dedup *d, struct added *r, size_t count)
 {
     size_t written = 0;
-    if (count > 0 && is_few_runs(d, r) ? write_runs(d, r, &written) : write_copies(d, r, &written))
+    bool few_runs = count > 0 && !d->annotate &&
+                    r->start[r->done][-1] == d->adding.keyopt.rule.terminator &&
+                    count_runs(r->selected, r->done) <= FEW_RUNS;
+    if (few_runs ? write_runs(d, r, &written) : write_copies(d, r, &written))
         return;
     d->adding.stopped = true;
     d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);

@@ -60,16 +60,6 @@ static bool write_foreign(struct export *e, const struct layout_filter *filter,
     return assembly_check_intact(&e->assembly, err) && foreign_commit(to, err);
 }
 
-/* Some layouts store the number of keys in the newest layer. While keys are being added, and after
- * a crash, the counter in the header is too low, so the keys are recounted from the bits. */
-static void count_newest(const struct export *e, struct header *h)
-{
-    if (filter_health(&e->assembly.in[0]) == FILTER_CLEAN || !chain_is_exact(h))
-        return;
-    chain_recount(filter_layers(&e->assembly.in[0]), 1, &h->counters);
-    say_warning("'%s': the number of its keys is an estimate, from its bits", e->path);
-}
-
 static bool export(struct export *e, struct err *err)
 {
     struct layout_filter filter;
@@ -83,7 +73,12 @@ static bool export(struct export *e, struct err *err)
                     e->path, why.text);
     if (!assembly_check_sound(&e->assembly, err))
         return false;
-    count_newest(e, &h);
+    /* Some layouts store the number of keys in the newest layer. While keys are being added, and
+     * after a crash, the counter in the header is too low. */
+    if (filter_health(&e->assembly.in[0]) != FILTER_CLEAN && chain_is_exact(&h)) {
+        chain_recount(filter_layers(&e->assembly.in[0]), 1, &h.counters);
+        say_warning("'%s': the number of its keys is an estimate, from its bits", e->path);
+    }
     filter.n_added = h.counters.keys_added;
     for (unsigned i = 0; i < filter.n_layers; i++)
         data[i] = e->assembly.in[0].data[i];

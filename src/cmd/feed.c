@@ -16,35 +16,9 @@
 
 /* ---- The tally. */
 
-static void tally_batch(struct chunk_tally *of_chunk, const struct batch *b)
-{
-    of_chunk->hex_len = batch_join_len(of_chunk->hex_len, b->hex_len);
-    of_chunk->records += b->n;
-    of_chunk->bad += b->n_bad;
-    of_chunk->comments += b->n_comments;
-}
-
-/* After the last batch. */
-static void tally_batches_end(struct chunk_tally *of_chunk, const struct batch *b)
-{
-    of_chunk->bad_record = b->bad_record;
-    of_chunk->newlines = b->newlines;
-    if (b->bad_record)
-        of_chunk->reason = b->bad_reason;
-}
-
 const char *tally_where(const struct tally *t)
 {
     return input_name(t->input, t->file);
-}
-
-/* Before a chunk is committed. */
-static void tally_begin(struct tally *t, const struct chunk *chunk)
-{
-    if (chunk->file != t->file) {
-        t->file = chunk->file;
-        t->in_file = 0;
-    }
 }
 
 static void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
@@ -100,11 +74,18 @@ static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
 struct batch *feed_next(struct feed_part *part)
 {
     struct batch *b = part->batch;
+    struct chunk_tally *t = &part->tally;
     if (!batch_next(b)) {
-        tally_batches_end(&part->tally, b);
+        t->bad_record = b->bad_record;
+        t->newlines = b->newlines;
+        if (b->bad_record)
+            t->reason = b->bad_reason;
         return NULL;
     }
-    tally_batch(&part->tally, b);
+    t->hex_len = batch_join_len(t->hex_len, b->hex_len);
+    t->records += b->n;
+    t->bad += b->n_bad;
+    t->comments += b->n_comments;
     if (part->sample != NULL)
         profile_sample_take(part->sample, b);
     return b;
@@ -117,14 +98,6 @@ void feed_start(struct feed_part *part)
     part->batch->columns = &chunk->columns;
     part->batch->first = chunk->first;
     batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
-}
-
-/* The worker's batch, which is made when it is first needed. NULL: out of memory. */
-static struct batch *batch_of(struct feed *f, unsigned worker)
-{
-    if (f->batch[worker] == NULL)
-        f->batch[worker] = batch_new(&f->keyopt->rule);
-    return f->batch[worker];
 }
 
 /* Records that end in the other terminator are one very long one. */
@@ -151,13 +124,15 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
                    : "; without -0, newlines separate records");
 }
 
-/* The same for the worker's sample; NULL also if none is taken. */
-static struct profile_sample *sample_of(struct feed *f, unsigned worker)
+/* The worker's batch and sample are made when they are first needed. */
+static bool make_own(struct feed *f, unsigned worker)
 {
+    if (f->batch[worker] == NULL)
+        f->batch[worker] = batch_new(&f->keyopt->rule);
     if (f->samples && f->sample[worker] == NULL &&
         (f->sample[worker] = malloc(sizeof **f->sample)) != NULL)
         profile_sample_begin(f->sample[worker]);
-    return f->samples ? f->sample[worker] : NULL;
+    return f->batch[worker] != NULL && (!f->samples || f->sample[worker] != NULL);
 }
 
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
@@ -166,13 +141,11 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct feed_part *part = slot;
     part->chunk = chunk;
     part->worker = worker;
-    part->batch = batch_of(f, worker);
-    part->sample = sample_of(f, worker);
-    if (part->batch == NULL || (f->samples && part->sample == NULL)) {
-        fail(&part->err, "out of memory");
-        part->failed = true;
+    part->failed = !make_own(f, worker) && !fail(&part->err, "out of memory");
+    if (part->failed)
         return;
-    }
+    part->batch = f->batch[worker];
+    part->sample = f->samples ? f->sample[worker] : NULL;
     feed_start(part);
     part->failed = !f->work(f->ctx, slot, &part->err);
     note_too_long(f, part);
@@ -183,25 +156,20 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     }
 }
 
-static bool commit_part(struct feed *f, struct feed_part *part)
-{
-    if (part->failed)
-        return say_failure(&part->err) || fail_run(f);
-    return f->commit == NULL || f->commit(f->ctx, part);
-}
-
-/* What the chunk's records look like, before they are taken. */
-static bool advise(struct feed *f, const struct chunk *chunk)
-{
-    return advice_look(&f->advice, tally_where(&f->tally), chunk, f->tally.in_file) || fail_run(f);
-}
-
 static bool commit(void *ctx, const struct chunk *chunk, void *slot)
 {
     struct feed *f = ctx;
     struct feed_part *part = slot;
-    tally_begin(&f->tally, chunk);
-    bool ok = advise(f, chunk) && commit_part(f, part) && report_chunk(f, &part->tally);
+    if (chunk->file != f->tally.file) {
+        f->tally.file = chunk->file;
+        f->tally.in_file = 0;
+    }
+    /* What its records look like, before they are taken. */
+    bool ok =
+        advice_look(&f->advice, tally_where(&f->tally), chunk, f->tally.in_file) || fail_run(f);
+    if (ok && part->failed)
+        ok = say_failure(&part->err) || fail_run(f);
+    ok = ok && (f->commit == NULL || f->commit(f->ctx, part)) && report_chunk(f, &part->tally);
     if (f->keyopt->rule.secret)
         private_clean_stack();
     return ok;
@@ -317,14 +285,6 @@ static bool feed_input(struct feed *f)
     return ok;
 }
 
-static void free_batches(struct feed *f)
-{
-    for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
-        batch_free(f->batch[i]);
-    free(f->batch);
-    f->batch = NULL;
-}
-
 /* Joins the samples of all threads. */
 static void take_profile(struct feed *f)
 {
@@ -350,7 +310,10 @@ bool feed_run(struct feed *f)
     f->advice.keyopt = f->keyopt;
     bool memory = f->batch != NULL && (f->sample != NULL || !f->samples);
     bool ok = (memory || say_error("out of memory")) && feed_input(f);
-    free_batches(f);
+    for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
+        batch_free(f->batch[i]);
+    free(f->batch);
+    f->batch = NULL;
     take_profile(f);
     advice_end(&f->advice);
     if (!ok)

@@ -181,17 +181,9 @@ static bool lost_at_most(const struct merge *m)
 /* Fewer lost keys are not reported. */
 static const double FEWEST_LOST = 0.01;
 
-static void note_counted(const struct merge *m, const struct census *census)
-{
-    char fpr[NUM_TEXT], n[REPORT_TEXT];
-    say_note("'%s': current false-positive rate %s, keys: %s, sum of counts: %s%llu",
-             m->assembly.out, num_show_fpr(fpr, census->fpr), show_made_keys(n, census, false),
-             isnan(census->n) ? "at most " : "", (unsigned long long)m->assembly.seen.total_made);
-}
-
 static void report_counted(const struct merge *m)
 {
-    char n[NUM_TEXT];
+    char n[REPORT_TEXT], fpr[NUM_TEXT];
     struct census census, layer;
     const struct assembly *made = &m->assembly;
     double gone = lost(m);
@@ -204,7 +196,9 @@ static void report_counted(const struct merge *m)
                     lost_at_most(m) ? "up to" : "about", num_show_count(n, gone),
                     m->assembly.in[0].path);
     if (m->verbose)
-        note_counted(m, &census);
+        say_note("'%s': current false-positive rate %s, keys: %s, sum of counts: %s%llu", made->out,
+                 num_show_fpr(fpr, census.fpr), show_made_keys(n, &census, false),
+                 isnan(census.n) ? "at most " : "", (unsigned long long)made->seen.total_made);
     if (!m->assembly.prints)
         return;
     struct report r = REPORT_DEFAULT;
@@ -252,32 +246,23 @@ static bool merge_counted(struct merge *m)
 
 /* ---- Other filters. */
 
-static bool is_rough_merge(const struct assembly *made)
-{
-    return layout_caveat(made->header.layers[0].kind) != NULL;
-}
-
-static void note_made(const struct assembly *made)
-{
-    char text[NUM_TEXT], n[REPORT_TEXT];
-    unsigned layers = made->header.n_layers;
-    bool fits = layers == 1 || !kind_unites(made->header.layers[0].kind);
-    say_note("'%s': current false-positive rate %s, keys: %s, %u layer%s%s", made->out,
-             num_show_fpr(text, made->census.fpr),
-             show_made_keys(n, &made->census, is_rough_merge(made)), layers, layers == 1 ? "" : "s",
-             fits ? "" : " (filters made with --like one for all keys become one)");
-}
-
 static void report_merge(const struct merge *m)
 {
     const struct assembly *made = &m->assembly;
+    const struct kind *kind = made->header.layers[0].kind;
+    char text[NUM_TEXT], n[REPORT_TEXT];
+    unsigned layers = made->header.n_layers;
+    bool fits = layers == 1 || !kind_unites(kind), rough = layout_caveat(kind) != NULL;
     if (m->verbose)
-        note_made(made);
+        say_note("'%s': current false-positive rate %s, keys: %s, %u layer%s%s", made->out,
+                 num_show_fpr(text, made->census.fpr), show_made_keys(n, &made->census, rough),
+                 layers, layers == 1 ? "" : "s",
+                 fits ? "" : " (filters made with --like one for all keys become one)");
     if (!made->prints)
         return;
     struct report r = REPORT_DEFAULT;
     report_made(&r, made->out, &made->header, made->census.fpr, made->census.n);
-    add_bounds(&r, &made->census, is_rough_merge(made) ? UNKNOWN : ESTIMATED);
+    add_bounds(&r, &made->census, rough ? UNKNOWN : ESTIMATED);
     report_json(&r, stdout);
 }
 

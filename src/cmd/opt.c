@@ -244,19 +244,12 @@ static int unknown_long(const struct command *command, const char *given)
     return opt_misuse(command, "unknown option '%.*s'", (int)len, given);
 }
 
-/* The only long option that begins so, if it has no letter of its own. */
-static const struct opt *begins_with(char letter)
-{
-    const struct opt *opt = find_given(&letter, 1);
-    return opt != NULL && !has_letter(opt) ? opt : NULL;
-}
-
 static int unknown_letter(const struct command *command, char letter)
 {
     const char option[] = {'-', letter, '\0'};
     const char *hint = hint_for(command, option, 2);
-    const struct opt *opt = begins_with(letter);
-    if (hint == NULL && opt != NULL)
+    const struct opt *opt = find_given(&letter, 1); /* the only long option that begins so */
+    if (hint == NULL && opt != NULL && !has_letter(opt))
         return opt_misuse(command, "unknown option '%s'; did you mean '--%s'?", option, opt->name);
     return opt_misuse(command, "unknown option '%s'%s%s", option, hint != NULL ? ": " : "",
                       hint != NULL ? hint : "");
@@ -269,11 +262,6 @@ static int index_of(const struct opt *opt)
     while (table.opts[i] != opt)
         i++;
     return i;
-}
-
-static bool was_given(const struct opt_parser *p, const struct opt *opt)
-{
-    return (p->given >> index_of(opt) & 1) != 0;
 }
 
 static bool bad_value(const struct opt_parser *p, const char *what)
@@ -291,19 +279,9 @@ static bool opt_positive(const struct opt_parser *p, uint64_t value)
     return value > 0 || opt_refuse(p->command, "option '%s' must be more than 0", p->name);
 }
 
-static bool opt_bytes(struct opt_parser *p, uint64_t *out)
-{
-    return num_bytes(p->value, out) || bad_value(p, "a size (such as 4096, 512K, 64M or 1.5G)");
-}
-
 bool opt_fpr(struct opt_parser *p, double *out)
 {
     return num_fpr(p->value, out) || bad_value(p, "a probability between 0 and 1");
-}
-
-static bool opt_ratio(struct opt_parser *p, double *out)
-{
-    return num_ratio(p->value, out) || bad_value(p, "a ratio (such as 0.9, 90% or 9/10)");
 }
 
 static bool opt_whole(struct opt_parser *p, int most, unsigned *out)
@@ -354,11 +332,13 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     case TAKE_AMOUNT:
         return opt_count(p, to) && opt_positive(p, *(uint64_t *)to);
     case TAKE_BYTES:
-        return opt_bytes(p, to) && opt_positive(p, *(uint64_t *)to);
+        return (num_bytes(p->value, to) ||
+                bad_value(p, "a size (such as 4096, 512K, 64M or 1.5G)")) &&
+               opt_positive(p, *(uint64_t *)to);
     case TAKE_FPR:
         return opt_fpr(p, to);
     case TAKE_RATIO:
-        return opt_ratio(p, to);
+        return num_ratio(p->value, to) || bad_value(p, "a ratio (such as 0.9, 90% or 9/10)");
     case TAKE_SECONDS:
         return num_seconds(p->value, to) || bad_value(p, "seconds from 0.001 to 1000000");
     case TAKE_FEW:
@@ -516,7 +496,7 @@ static bool word_given(const struct opt_parser *p, const char *word, size_t len)
     if (has_name(word, len, "URI"))
         return p->address;
     const struct opt *opt = find_long(word, len);
-    return opt != NULL && was_given(p, opt);
+    return opt != NULL && (p->given >> index_of(opt) & 1) != 0;
 }
 
 /* The first of these words that is given, and its length; NULL: none. */

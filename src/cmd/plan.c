@@ -32,13 +32,6 @@ static bool solve_layout(const struct plan_layouts *plan, const struct layout_sp
     return spec->kind->layout->design(&own, plan->n, plan->p, filter, err);
 }
 
-/* Can the layout `spec` be made? True if `spec` is NULL. */
-static bool check_layouts(const struct plan_layouts *plan, struct err *err)
-{
-    struct layout_filter filter;
-    return plan->spec == NULL || solve_layout(plan, plan->spec, &filter, err);
-}
-
 /* Is that the FPR of independent positions? If not, it contains an estimate. */
 static bool is_formula(const struct shape *shape, double n, double fpr)
 {
@@ -388,7 +381,10 @@ static int run(struct opt_parser *p)
     if (d->n != 0 && d->generations == 0)
         choose_kind(d);
     const struct plan wish = {.kind = design_kind(d), .n = d->n, .p = d->p, .grows = d->grow};
-    bool ok = w.has_layouts ? check_layouts(&w.layouts, &err) : plan_show(d, 0, w.json, &err);
+    struct layout_filter ignored;
+    bool ok = !w.has_layouts ? plan_show(d, 0, w.json, &err)
+                             : w.layouts.spec == NULL ||
+                                   solve_layout(&w.layouts, w.layouts.spec, &ignored, &err);
     if (ok && w.has_layouts)
         print_with_layouts(&wish, &w.layouts, w.json);
     return ok || say_failure(&err) ? 0 : EXIT_ERROR;

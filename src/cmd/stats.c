@@ -262,15 +262,6 @@ static bool is_rough_estimate(const struct figures *f)
     return layout_caveat(f->header->layers[0].kind) != NULL;
 }
 
-/* A rough estimate has no interval, and gives no bound. */
-static void add_n(struct report *r, const struct figures *f)
-{
-    const struct census *all = &f->all;
-    bool rough = is_rough_estimate(f) && !all->n_at_least;
-    report_range(r, "distinct keys", "n_estimate", "n", FORM_KEYS, by_keys(f), all->n,
-                 rough ? NAN : all->n_low, rough ? NAN : all->n_high);
-}
-
 /* Kinds that count have a fingerprint of each key. */
 static void add_fingerprints(struct report *r, const struct layer *layer)
 {
@@ -322,12 +313,6 @@ static void add_loads(struct report *r, const struct figures *f)
                   room > 0 ? keys / room : NAN);
 }
 
-/* Keys that a layer takes until its FPR rises from `fpr`, its value now, to `limit`. */
-static double keys_until(const struct layer *layer, double limit, double fpr)
-{
-    return fpr < limit ? layer_n_at(layer, limit) - layer_n_at(layer, fpr) : 0;
-}
-
 /* Keys that the filter takes until it is full, or its FPR reaches the design FPR; NAN: unknown. In
  * a filter that is nearly full, the error of a rough estimate would be larger than they are. */
 static double keys_left(const struct figures *f)
@@ -346,7 +331,8 @@ static double keys_left(const struct figures *f)
     /* The layer's FPR when the filter reaches the design FPR. All other layers together report an
      * absent key absent with probability (1 - all) / (1 - fpr). */
     double limit = h->n_layers == 1 ? design : 1 - (1 - design) * (1 - fpr) / (1 - all);
-    return keys_until(&h->layers[at], limit, fpr) * f->shards;
+    const struct layer *layer = &h->layers[at];
+    return fpr < limit ? (layer_n_at(layer, limit) - layer_n_at(layer, fpr)) * f->shards : 0;
 }
 
 /* Other programs' filters are commonly rebuilt when half of the bits are set. */
@@ -396,8 +382,12 @@ static const char *when_full(const struct figures *f)
 static void add_key_rows(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
+    const struct census *all = &f->all;
     const unsigned generations = chain_generations(h);
-    add_n(r, f);
+    /* A rough estimate has no interval, and gives no bound. */
+    bool rough = is_rough_estimate(f) && !all->n_at_least;
+    report_range(r, "distinct keys", "n_estimate", "n", FORM_KEYS, by_keys(f), all->n,
+                 rough ? NAN : all->n_low, rough ? NAN : all->n_high);
     add_fingerprints(r, &h->layers[0]);
     report_string(r, "when full", "policy", RECORDED, when_full(f));
     report_uint(r, "generations", "generations", FORM_COUNT, known(generations != 0, RECORDED),

@@ -133,11 +133,6 @@ static bool check(const struct verify *v, const char *path)
     return ok;
 }
 
-static bool verify_file(const struct verify *v, const char *path)
-{
-    return (!v->repair || repair(v, path)) && check(v, path);
-}
-
 static int run(struct opt_parser *p)
 {
     struct verify v = {0};
@@ -145,7 +140,7 @@ static int run(struct opt_parser *p)
     if (!opt_parse(p, &v))
         return p->status;
     for (int i = 0; i < p->n_operands; i++)
-        ok = verify_file(&v, p->operand[i]) && ok;
+        ok = (!v.repair || repair(&v, p->operand[i])) && check(&v, p->operand[i]) && ok;
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 
