@@ -39,7 +39,8 @@ facts()
 {
     seen stats --json "$1" | jq -c '[.format_version, .kind, .hash, .preparation, .keys_from, .encoding, .secret, .state, .epoch,
         .policy, .generations, .n_design, .fpr_design, .records, .keys_added, .bytes,
-        (.layers[] | [.kind, .bytes, .n_design, .fpr_design, .generation])]'
+        (.layers[] | [.kind, .bytes, .n_design, .fpr_design, .generation])]
+        | walk(if type == "number" then . + 0 else . end) # jq 1.7 prints a number as it was read'
 }
 
 # occurrences FIRST LAST: the numbers, each once, twice or three times.

@@ -38,7 +38,7 @@ The file is of one page of data. Its parts are those that the program writes one
 The processes are generators that yield operations. No value is kept from one operation to the next
 but in their variables (see Model.run). The names of steps are those that can be left out.
 MODEL_STATES=500000: for each set of processes, that many states are visited at most. Without FULL=1 and --long it is
-50,000 where the protocol holds.
+20,000 where the protocol holds.
 
 Not in the model: a sync that fails and the note of it are one step; a writer that is killed between them leaves
 no note. A reader that relies on a page that it has checked finds out in one step with what it reads of it that
@@ -1026,7 +1026,7 @@ def main():
         print("\n".join(trace_without(sys.argv[1]) or ["it holds"]))
         return
     sets = {**SETS, **LONG} if len(sys.argv) > 1 else SETS
-    limit = LIMIT if len(sys.argv) > 1 or "FULL" in os.environ else min(LIMIT, 50000)
+    limit = LIMIT if len(sys.argv) > 1 or "FULL" in os.environ else min(LIMIT, 20000)
     sizes = {}
     for name, (processes, more) in sets.items():
         Process.at_work = name
