@@ -16,55 +16,72 @@
  * A transfer in text mode damages CR LF and ^Z first. */
 static const uint8_t magic[8] = {0x89, 's', 'e', 'e', 'n', '\r', '\n', 0x1a};
 
-/* Offsets in a header slot. */
+/* Numbers that lie alike in the file and in memory: `n` of them, of `width` bytes. */
+struct member {
+    uint16_t offset; /* in the file */
+    uint8_t width, n;
+    size_t at; /* in the struct */
+};
+
+/* Offsets in a header slot that the code names. */
 enum {
-    OFF_MAGIC = 0,
     OFF_VERSION = 8,
     OFF_SLOT_LEN = 12,
-    OFF_COMPAT = 16,
-    OFF_RO_COMPAT = 20,
-    OFF_INCOMPAT = 24,
-    OFF_N_LAYERS = 28,
     OFF_EPOCH = 32,
-    OFF_STATE = 40,
     OFF_HASH = 44,
     OFF_SEED = 48,
     OFF_ID = 56,
     OFF_PREP = 72,
     OFF_ZERO_4 = 76, /* 4 bytes that must be zero */
-    OFF_N_DESIGN = 80,
-    OFF_FPR_DESIGN = 88,
-    OFF_FILE_LEN = 96,
     OFF_CREATED = 104,
-    OFF_CHANGED = 112,
-    OFF_RECORDS = 120,
-    OFF_KEYS_ADDED = 128,
-    OFF_MADE = 136,
-    OFF_PERIOD = 144,
-    OFF_POLICY = 152,
     OFF_UNUSED = 156,
     OFF_SECRET_ID = 160,
-    OFF_SECRET_PROOF = 176,
     OFF_READING = 192,
-    OFF_FIELDS = 196,
     OFF_LAYERS = 256,
 };
 
-/* Offsets in a layer's entry. */
-enum {
-    LAYER_KIND = 0,
-    LAYER_GENERATION = 4,
-    LAYER_N_DESIGN = 8,
-    LAYER_FPR_DESIGN = 16,
-    LAYER_DATA_LEN = 24,
-    LAYER_GEOMETRY = 32,
-    LAYER_SINCE = 64,
-    LAYER_N_BEFORE = 72,
-    LAYER_FPR_CLOSED = 80,
-    LAYER_LEN = 88,
+/* Of a header slot: all but the magic, version, length and hash function. */
+static const struct member in_header[] = {
+    {16, 4, 1, offsetof(struct header, compat)},
+    {20, 4, 1, offsetof(struct header, ro_compat)},
+    {24, 4, 1, offsetof(struct header, incompat)},
+    {28, 4, 1, offsetof(struct header, n_layers)},
+    {OFF_EPOCH, 8, 1, offsetof(struct header, epoch)},
+    {40, 4, 1, offsetof(struct header, state)},
+    {OFF_SEED, 8, 1, offsetof(struct header, seed)},
+    {OFF_ID, 1, 16, offsetof(struct header, id)},
+    {OFF_PREP, 4, 1, offsetof(struct header, prep)},
+    {80, 8, 1, offsetof(struct header, n_design)},
+    {88, 8, 1, offsetof(struct header, fpr_design)},
+    {96, 8, 1, offsetof(struct header, file_len)},
+    {OFF_CREATED, 8, 1, offsetof(struct header, created)},
+    {112, 8, 1, offsetof(struct header, changed)},
+    {120, 8, 1, offsetof(struct header, counters.records)},
+    {128, 8, 1, offsetof(struct header, counters.keys_added)},
+    {136, 8, 1, offsetof(struct header, made)},
+    {144, 8, 1, offsetof(struct header, period)},
+    {152, 4, 1, offsetof(struct header, policy)},
+    {OFF_SECRET_ID, 1, HASH_MARK, offsetof(struct header, secret.id)},
+    {176, 1, HASH_MARK, offsetof(struct header, secret.proof)},
+    {OFF_READING, 4, 1, offsetof(struct header, reading.how)},
+    {196, 4, READING_FIELDS, offsetof(struct header, reading.field)},
 };
 
+/* Of a layer's entry: all but its kind, which comes first. */
+static const struct member in_layer[] = {
+    {4, 4, 1, offsetof(struct layer, generation)},  {8, 8, 1, offsetof(struct layer, n_design)},
+    {16, 8, 1, offsetof(struct layer, fpr_design)}, {24, 8, 1, offsetof(struct layer, data_len)},
+    {32, 8, 4, offsetof(struct layer, geometry)},   {64, 8, 1, offsetof(struct layer, since)},
+    {72, 8, 1, offsetof(struct layer, n_before)},   {80, 8, 1, offsetof(struct layer, fpr_closed)},
+};
+
+enum { N_IN_HEADER = sizeof in_header / sizeof *in_header };
+enum { N_IN_LAYER = sizeof in_layer / sizeof *in_layer };
+
+_Static_assert(sizeof(enum file_state) == 4 && sizeof(enum policy) == 4, "as in the table");
+
 enum {
+    LAYER_LEN = 88,
     CHECKSUM_LEN = 8,
     IMMUTABLE_ALIGN = 8, /* alignment of tables and data in immutable files: allows word reads */
 };
@@ -105,54 +122,48 @@ size_t format_len(const struct header *h)
     return format_is_immutable(h) ? known_len(h) + features_len(h) + CHECKSUM_LEN : FORMAT_PAGE;
 }
 
-static void encode_layer(const struct layer *layer, uint8_t *out)
+/* Copies members from the file's byte order to the machine's, or back: both exchange the same
+ * bytes, or none. */
+static void copy_member(uint8_t *to, const uint8_t *from, const struct member *m)
 {
-    put_le32(out + LAYER_KIND, layer->kind->id);
-    put_le32(out + LAYER_GENERATION, layer->generation);
-    put_le64(out + LAYER_N_DESIGN, layer->n_design);
-    put_double(out + LAYER_FPR_DESIGN, layer->fpr_design);
-    put_le64(out + LAYER_DATA_LEN, layer->data_len);
-    for (int i = 0; i < 4; i++)
-        put_le64(out + LAYER_GEOMETRY + 8 * i, layer->geometry[i]);
-    put_le64(out + LAYER_SINCE, layer->since);
-    put_le64(out + LAYER_N_BEFORE, layer->n_before);
-    put_double(out + LAYER_FPR_CLOSED, layer->fpr_closed);
+    for (const uint8_t *end = from + m->n * m->width; from < end; from += m->width, to += m->width)
+        if (m->width == 8) {
+            uint64_t v = get_le64(from);
+            memcpy(to, &v, sizeof v);
+        } else if (m->width == 4) {
+            uint32_t v = get_le32(from);
+            memcpy(to, &v, sizeof v);
+        } else {
+            *to = *from;
+        }
+}
+
+static void encode_members(const void *from, uint8_t *out, const struct member *m, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        copy_member(out + m[i].offset, (const uint8_t *)from + m[i].at, &m[i]);
+}
+
+static void decode_members(const uint8_t *p, void *to, const struct member *m, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        copy_member((uint8_t *)to + m[i].at, p + m[i].offset, &m[i]);
 }
 
 size_t format_encode(const struct header *h, uint8_t *out)
 {
     size_t len = format_len(h), features = features_len(h);
     memset(out, 0, len);
-    memcpy(out + OFF_MAGIC, magic, sizeof magic);
+    memcpy(out, magic, sizeof magic);
     put_le32(out + OFF_VERSION, FORMAT_VERSION);
     put_le32(out + OFF_SLOT_LEN, (uint32_t)len);
-    put_le32(out + OFF_COMPAT, h->compat);
-    put_le32(out + OFF_RO_COMPAT, h->ro_compat);
-    put_le32(out + OFF_INCOMPAT, h->incompat);
-    put_le32(out + OFF_N_LAYERS, h->n_layers);
-    put_le64(out + OFF_EPOCH, h->epoch);
-    put_le32(out + OFF_STATE, (uint32_t)h->state);
     put_le32(out + OFF_HASH, h->hash->id);
-    put_le64(out + OFF_SEED, h->seed);
-    memcpy(out + OFF_ID, h->id, sizeof h->id);
-    put_le32(out + OFF_PREP, h->prep);
-    put_le64(out + OFF_N_DESIGN, h->n_design);
-    put_double(out + OFF_FPR_DESIGN, h->fpr_design);
-    put_le64(out + OFF_FILE_LEN, h->file_len);
-    put_le64(out + OFF_CREATED, h->created);
-    put_le64(out + OFF_CHANGED, h->changed);
-    put_le64(out + OFF_RECORDS, h->counters.records);
-    put_le64(out + OFF_KEYS_ADDED, h->counters.keys_added);
-    put_le64(out + OFF_MADE, h->made);
-    put_le64(out + OFF_PERIOD, h->period);
-    put_le32(out + OFF_POLICY, (uint32_t)h->policy);
-    memcpy(out + OFF_SECRET_ID, h->secret.id, sizeof h->secret.id);
-    memcpy(out + OFF_SECRET_PROOF, h->secret.proof, sizeof h->secret.proof);
-    put_le32(out + OFF_READING, h->reading.how);
-    for (int i = 0; i < READING_FIELDS; i++)
-        put_le32(out + OFF_FIELDS + 4 * i, (uint32_t)h->reading.field[i]);
-    for (unsigned i = 0; i < h->n_layers; i++)
-        encode_layer(&h->layers[i], out + OFF_LAYERS + (size_t)i * LAYER_LEN);
+    encode_members(h, out, in_header, N_IN_HEADER);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        uint8_t *layer = out + OFF_LAYERS + (size_t)i * LAYER_LEN;
+        put_le32(layer, h->layers[i].kind->id);
+        encode_members(&h->layers[i], layer, in_layer, N_IN_LAYER);
+    }
     memcpy(out + batches_off(h), h->batch, (size_t)h->n_batches * FORMAT_BATCH);
     memcpy(out + len - CHECKSUM_LEN - features, h->features + FORMAT_FEATURES - features, features);
     if ((h->compat & COMPAT_PROFILE) != 0)
@@ -201,14 +212,6 @@ static bool damaged(struct err *err, const char *what)
     return fail(err, "is damaged: %s", what);
 }
 
-static bool all_zero(const uint8_t *p, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (p[i] != 0)
-            return false;
-    return true;
-}
-
 static unsigned lowest_bit(uint32_t word)
 {
     unsigned i = 0;
@@ -255,27 +258,21 @@ static bool decode_batches(const uint8_t *p, struct header *h, struct err *err)
 /* The checksum holds; the fields are still untrusted. */
 static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
 {
-    h->epoch = get_le64(p + OFF_EPOCH);
+    decode_members(p, h, in_header, N_IN_HEADER);
     if (h->epoch == 0 || h->epoch > INT64_MAX)
         return damaged(err, "its header has no valid epoch");
-    h->compat = get_le32(p + OFF_COMPAT);
-    h->ro_compat = get_le32(p + OFF_RO_COMPAT);
-    h->incompat = get_le32(p + OFF_INCOMPAT);
     uint32_t unknown = h->incompat & ~(uint32_t)INCOMPAT_KNOWN;
     if (unknown != 0)
         return fail(err, "was written by a newer version of seen (incompatible feature %u)",
                     lowest_bit(unknown));
-    h->n_layers = get_le32(p + OFF_N_LAYERS);
     if (h->n_layers == 0 || h->n_layers > FORMAT_MAX_LAYERS)
         return damaged(err, "its header has no valid number of layers");
     if (!decode_batches(p, h, err))
         return false;
     if (get_le32(p + OFF_SLOT_LEN) != format_len(h))
         return damaged(err, "its header has the wrong length");
-    uint32_t state = get_le32(p + OFF_STATE);
-    if (state > STATE_DIRTY || (format_is_immutable(h) && state != STATE_CLEAN))
+    if ((uint32_t)h->state > STATE_DIRTY || (format_is_immutable(h) && h->state != STATE_CLEAN))
         return damaged(err, "its header has no valid state");
-    h->state = (enum file_state)state;
     uint32_t hash = get_le32(p + OFF_HASH);
     h->hash = hash_by_id(hash);
     if (h->hash == NULL)
@@ -284,11 +281,6 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     if (h->hash->keyed != format_has_secret(h))
         return damaged(err, h->hash->keyed ? "its hash function needs a secret, and it has none"
                                            : "it has a secret, and a hash function without one");
-    memcpy(h->secret.id, p + OFF_SECRET_ID, sizeof h->secret.id);
-    memcpy(h->secret.proof, p + OFF_SECRET_PROOF, sizeof h->secret.proof);
-    h->seed = get_le64(p + OFF_SEED);
-    memcpy(h->id, p + OFF_ID, sizeof h->id);
-    h->prep = get_le32(p + OFF_PREP);
     unknown = h->prep & ~(uint32_t)(PREP_FLAGS | PREP_ENCODING | PREP_DIGEST);
     if (unknown != 0)
         return fail(err, "was written by a newer version of seen (key preparation %u)",
@@ -302,49 +294,24 @@ static bool decode_fields(const uint8_t *p, struct header *h, struct err *err)
     if ((digest != DIGEST_NONE && (encoding != ENCODE_NONE || (h->prep & PREP_HEX) != 0)) ||
         (h->prep & PREP_CASE) == PREP_CASE)
         return damaged(err, "its header has no valid key preparation");
-    h->reading.how = get_le32(p + OFF_READING);
-    for (int i = 0; i < READING_FIELDS; i++)
-        h->reading.field[i] = (int32_t)get_le32(p + OFF_FIELDS + 4 * i);
     if (!reading_is_valid(&h->reading))
         return damaged(err, "its header has no valid account of how keys were read");
-    h->n_design = get_le64(p + OFF_N_DESIGN);
-    h->fpr_design = get_double(p + OFF_FPR_DESIGN);
     if (!(h->fpr_design > 0 && h->fpr_design < 1))
         return damaged(err, "its header has no valid false positive rate");
-    h->file_len = get_le64(p + OFF_FILE_LEN);
-    h->created = get_le64(p + OFF_CREATED);
-    h->changed = get_le64(p + OFF_CHANGED);
-    uint32_t policy = get_le32(p + OFF_POLICY);
-    h->policy = (enum policy)policy;
-    return (policy <= POLICY_RING && (policy == POLICY_FIXED || !format_is_immutable(h))) ||
+    return ((uint32_t)h->policy <= POLICY_RING &&
+            (h->policy == POLICY_FIXED || !format_is_immutable(h))) ||
            damaged(err, "its header has no valid policy");
-}
-
-static void decode_counters(const uint8_t *p, struct header *h)
-{
-    h->counters.records = get_le64(p + OFF_RECORDS);
-    h->counters.keys_added = get_le64(p + OFF_KEYS_ADDED);
-    h->made = get_le64(p + OFF_MADE);
-    h->period = get_le64(p + OFF_PERIOD);
 }
 
 static bool decode_layer(const uint8_t *p, unsigned number, struct layer *layer, struct err *err)
 {
-    uint32_t kind = get_le32(p + LAYER_KIND);
+    uint32_t kind = get_le32(p);
+    decode_members(p, layer, in_layer, N_IN_LAYER);
     layer->kind = kind_by_id(kind);
     if (layer->kind == NULL)
         return fail(err, "was written by a newer version of seen (layer kind %" PRIu32 ")", kind);
-    layer->generation = get_le32(p + LAYER_GENERATION);
-    layer->n_design = get_le64(p + LAYER_N_DESIGN);
-    layer->fpr_design = get_double(p + LAYER_FPR_DESIGN);
     if (!(layer->fpr_design > 0 && layer->fpr_design < 1))
         return fail(err, "is damaged: layer %u has no valid false positive rate", number);
-    layer->data_len = get_le64(p + LAYER_DATA_LEN);
-    for (int i = 0; i < 4; i++)
-        layer->geometry[i] = get_le64(p + LAYER_GEOMETRY + 8 * i);
-    layer->since = get_le64(p + LAYER_SINCE);
-    layer->n_before = get_le64(p + LAYER_N_BEFORE);
-    layer->fpr_closed = get_double(p + LAYER_FPR_CLOSED);
     return (layer->fpr_closed >= 0 && layer->fpr_closed <= 1) ||
            fail(err, "is damaged: layer %u has no valid history", number);
 }
@@ -468,13 +435,12 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
     memset(h, 0, sizeof *h);
     if (!check_frame(p, avail, err) || !decode_fields(p, h, err))
         return false;
-    decode_counters(p, h);
     size_t known = known_len(h), features = features_len(h);
     size_t end = format_len(h) - CHECKSUM_LEN - features;
-    if (!all_zero(p + OFF_ZERO_4, 4) || (h->period != 0 && !format_forgets(h)) ||
-        !all_zero(p + OFF_UNUSED, OFF_SECRET_ID - OFF_UNUSED) ||
-        (!format_has_secret(h) && !all_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
-        !all_zero(p + known, end - known))
+    if (!bytes_zero(p + OFF_ZERO_4, 4) || (h->period != 0 && !format_forgets(h)) ||
+        !bytes_zero(p + OFF_UNUSED, OFF_SECRET_ID - OFF_UNUSED) ||
+        (!format_has_secret(h) && !bytes_zero(p + OFF_SECRET_ID, OFF_READING - OFF_SECRET_ID)) ||
+        !bytes_zero(p + known, end - known))
         return damaged(err, "its header has bytes set that must be zero");
     memcpy(h->features + FORMAT_FEATURES - features, p + end, features);
     if ((h->compat & COMPAT_PROFILE) != 0 &&
