@@ -40,6 +40,7 @@ struct query {
     struct feed feed;
     uint64_t selected, present;
     uint64_t in_file; /* selected */
+    struct key_rule first_rule; /* of the first filters: others may replace them meanwhile */
     struct mismatch mismatch;
     bool compared; /* the first keys were compared, or need not be */
     bool *named;   /* with OUT_WITH or OUT_WITHOUT, for each file: it has a selected record, or
@@ -576,6 +577,7 @@ static bool open_query(struct query *q)
     rule->secret = prep_digest(rule->prep) != DIGEST_NONE || rule->hash->keyed;
     if (rule->secret)
         private_process();
+    q->first_rule = *rule;
     return true;
 }
 
@@ -615,7 +617,7 @@ static int run_query(struct query *q, struct opt_parser *p)
     if (!opt_parse(p, q))
         return p->status;
     q->sources.counts = q->counts || q->min_count > 0;
-    q->mismatch.rule = &q->keyopt.rule;
+    q->mismatch.rule = &q->first_rule;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
     if (!check_first(q, p) || !begin_sources(q, p) || (q->list != NULL && !read_listed(q, p)))

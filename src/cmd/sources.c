@@ -56,7 +56,8 @@ static void join_lengths(struct sources *s)
     for (size_t i = 0; i < s->n && s->sink == NULL; i++)
         if (format_key_len(s->filter[i].now->header) != len)
             len = 0;
-    s->keyopt->rule.key_len = len;
+    if (s->keyopt->rule.key_len != len) /* with a sink it stays, and other threads may read it */
+        s->keyopt->rule.key_len = len;
 }
 
 /* Opens the list; again if it is open. */
