@@ -39,7 +39,7 @@ struct query {
     struct sources sources;
     struct feed feed;
     uint64_t selected, present;
-    uint64_t in_file; /* selected */
+    uint64_t in_file;           /* selected */
     struct key_rule first_rule; /* of the first filters: others may replace them meanwhile */
     struct mismatch mismatch;
     bool compared; /* the first keys were compared, or need not be */
