@@ -56,6 +56,16 @@ static inline void put_le64(void *p, uint64_t v)
     memcpy(p, &v, sizeof v);
 }
 
+static inline uint64_t get_be64(const void *p)
+{
+    return __builtin_bswap64(get_le64(p));
+}
+
+static inline void put_be64(void *p, uint64_t v)
+{
+    put_le64(p, __builtin_bswap64(v));
+}
+
 /* Are all bytes zero? True if len is 0. */
 static inline bool bytes_zero(const void *p, size_t len)
 {

@@ -49,6 +49,27 @@ bool classic_check(const struct layer *layer, struct err *err)
            fail(err, "its number of bits does not fit its length");
 }
 
+bool classic_check_numbers(uint64_t m, uint64_t k, struct err *err)
+{
+    if (k < 1 || k > CLASSIC_MAX_K)
+        return fail(err, "its number of positions is %" PRIu64 ", not from 1 to %d", k,
+                    CLASSIC_MAX_K);
+    return (m >= 1 && m <= CLASSIC_MAX_M) ||
+           fail(err, "its number of bits is %" PRIu64 ", not from 1 to 2^45", m);
+}
+
+bool classic_given(const struct layout_spec *spec, unsigned bits, unsigned positions,
+                   uint64_t max_m, struct classic *c, struct err *err)
+{
+    uint64_t k = 0;
+    *c = (struct classic){0};
+    if (!layout_number(spec, bits, max_m, &c->m, err) ||
+        !layout_number(spec, positions, CLASSIC_MAX_K, &k, err))
+        return false;
+    c->k = (unsigned)k;
+    return true;
+}
+
 void classic_begin(const struct layout_spec *spec, const struct classic *c,
                    struct layout_filter *out)
 {

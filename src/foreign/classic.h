@@ -97,6 +97,13 @@ void classic_design(const struct classic *c, const struct layout_spec *spec,
 bool classic_design_for(const struct classic *c, uint64_t n, double p, struct layout_filter *out,
                         struct err *err);
 
+/* The bits and the positions a key that a spec gives in these two parameters; 0: not given. */
+bool classic_given(const struct layout_spec *spec, unsigned bits, unsigned positions,
+                   uint64_t max_m, struct classic *c, struct err *err);
+
+/* Are these numbers of a foreign file in range? */
+bool classic_check_numbers(uint64_t m, uint64_t k, struct err *err);
+
 /* The optimal m and k, not rounded: -n ln p / (ln 2)^2, and m / n ln 2. Evaluated in doubles, from
  * left to right, as other programs do. */
 double classic_best_m(double n, double p);
@@ -146,6 +153,12 @@ struct classic_steps {
 #define CLASSIC_FACTOR 1.25
 double classic_excess(const struct layer *layer, double set, struct classic_steps steps);
 
+/* The excess where two starts and two steps give the positions: 0, 4, 8 ... begin at the first one
+ * and go by the first step, 3, 7, 11 ... from the second by the same, 1, 5, 9 ... from the second
+ * by the second step, 2, 6, 10 ... from the first by that. To within CLASSIC_FACTOR_FOUR. */
+#define CLASSIC_FACTOR_FOUR 4
+double classic_excess_four(const struct layer *layer, double set);
+
 /* The same where the values grow by one step, with the fraction of bits that are set. In filters
  * that are large for their FPR, the formula holds. */
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
@@ -176,7 +189,7 @@ extern const struct table classic_table;
     .census = table_census, .shape = classic_shape, .fpr_at = classic_fpr_at
 
 /* The layouts of other programs, one in each file of this folder. */
-extern const struct kind kind_dcso, kind_gozero, kind_guava, kind_php, kind_redisbloom,
-    kind_redisson;
+extern const struct kind kind_bitsandblooms, kind_dcso, kind_gozero, kind_guava, kind_php,
+    kind_redisbloom, kind_redisson, kind_spark;
 
 #endif

@@ -184,11 +184,8 @@ static bool check_parts(const struct parts *f, uint64_t len, struct err *err)
                     (unsigned)(f->version & UINT8_MAX), VERSION);
     if (!(f->p > 0 && f->p < 1))
         return fail(err, "its FPR is %g, not between 0 and 1", f->p);
-    if (f->k < 1 || f->k > CLASSIC_MAX_K)
-        return fail(err, "its number of positions is %" PRIu64 ", not from 1 to %d", f->k,
-                    CLASSIC_MAX_K);
-    if (f->m < 1 || f->m > CLASSIC_MAX_M)
-        return fail(err, "its number of bits is %" PRIu64 ", not from 1 to 2^45", f->m);
+    if (!classic_check_numbers(f->m, f->k, err))
+        return false;
     if (len - HEADER < classic_bytes(f->m))
         return fail(err, "it is cut short: %" PRIu64 " bits need %" PRIu64 " bytes", f->m,
                     HEADER + classic_bytes(f->m));

@@ -237,7 +237,7 @@ static bool check_content(const struct foreign_files *f, const char *anyway, str
     const char *name = f->in.name[0];
     const struct kind *own = f->spec->kind, *kind;
     size_t len = f->in.len[0] < CONTENT_HEAD ? (size_t)f->in.len[0] : CONTENT_HEAD;
-    const struct content *c = content_find(f->in.data[0], len);
+    const struct content *c = content_find_other(f->in.data[0], len);
     if (c != NULL)
         return fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)

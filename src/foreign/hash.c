@@ -198,6 +198,21 @@ FOREIGN_HASH(hash_murmur3_128, 2, "murmur3-128", 2, murmur3)
 enum { SUFFIXES = 14 };
 _Static_assert((int)SUFFIXES <= (int)HASH_LANES, "hash.h");
 
+/* The hash of a key of `len` bytes followed by the byte `last`, from the state after the key's
+ * whole blocks. The n bytes after those are in `rest`. */
+static struct murmur3 murmur3_with(struct murmur3 s, const uint64_t *rest, size_t n, size_t len,
+                                   uint64_t last)
+{
+    uint64_t word[2] = {rest[0], rest[1]};
+    word[n >= 8] |= last << n % 8 * 8;
+    if (n + 1 == BLOCK3) {
+        murmur3_take(&s, word[0], word[1]);
+        word[0] = word[1] = 0;
+    }
+    murmur3_end(&s, word[0], word[1], (uint64_t)len + 1);
+    return s;
+}
+
 /* The keys of all lanes differ only in the byte after the rest. */
 static void murmur3_suffix(const char *data, size_t len, uint64_t seed, uint64_t *out,
                            size_t stride)
@@ -205,21 +220,63 @@ static void murmur3_suffix(const char *data, size_t len, uint64_t seed, uint64_t
     struct murmur3 s;
     uint64_t rest[2];
     const size_t n = murmur3_begin(&s, data, len, seed, rest);
-    const unsigned half = n >= 8, shift = n % 8 * 8;
-    for (uint64_t i = 0; i < SUFFIXES; i++) {
-        struct murmur3 one = s;
-        uint64_t word[2] = {rest[0], rest[1]};
-        word[half] |= i << shift;
-        if (n + 1 == BLOCK3) {
-            murmur3_take(&one, word[0], word[1]);
-            word[0] = word[1] = 0;
-        }
-        murmur3_end(&one, word[0], word[1], (uint64_t)len + 1);
-        out[i * stride] = one.a;
-    }
+    for (uint64_t i = 0; i < SUFFIXES; i++)
+        out[i * stride] = murmur3_with(s, rest, n, len, i).a;
 }
 
 FOREIGN_HASH(hash_murmur3_128_suffix, 3, "murmur3-128-suffix", SUFFIXES, murmur3_suffix)
+
+static void murmur3_twice(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
+{
+    struct murmur3 s;
+    uint64_t rest[2];
+    const size_t n = murmur3_begin(&s, data, len, seed, rest);
+    const struct murmur3 second = murmur3_with(s, rest, n, len, 1);
+    murmur3_end(&s, rest[0], rest[1], len);
+    out[0] = s.a;
+    out[stride] = s.b;
+    out[2 * stride] = second.a;
+    out[3 * stride] = second.b;
+}
+
+FOREIGN_HASH(hash_murmur3_128_twice, 11, "murmur3-128-twice", 4, murmur3_twice)
+
+/* ---- MurmurHash3 x86 32 as Spark has it: each byte after the whole words is a word of its own,
+ * with the byte's sign. */
+
+static uint32_t rotate32(uint32_t x, unsigned bits)
+{
+    return x << bits | x >> (32 - bits);
+}
+
+static uint32_t spark_mix(uint32_t h, uint32_t word)
+{
+    h ^= rotate32(word * 0xcc9e2d51, 15) * 0x1b873593;
+    return rotate32(h, 13) * 5 + 0xe6546b64;
+}
+
+static uint32_t spark_murmur3(const char *data, size_t len, uint32_t seed)
+{
+    uint32_t h = seed;
+    size_t left = len;
+    for (; left >= 4; left -= 4, data += 4)
+        h = spark_mix(h, get_le32(data));
+    for (; left > 0; left--, data++)
+        h = spark_mix(h, (uint32_t)(int32_t)(int8_t)*data);
+    h ^= (uint32_t)len;
+    h = (h ^ h >> 16) * 0x85ebca6b;
+    h = (h ^ h >> 13) * 0xc2b2ae35;
+    return h ^ h >> 16;
+}
+
+static void spark(const char *data, size_t len, uint64_t seed, uint64_t *out, size_t stride)
+{
+    uint32_t first = spark_murmur3(data, len, (uint32_t)seed);
+    out[0] = first;
+    out[stride] = spark_murmur3(data, len, first);
+}
+
+FOREIGN_HASH(hash_murmur3_spark, 12, "murmur3-spark", 2, spark)
 
 /* ---- HighwayHash of 128 bits. */
 
@@ -301,9 +358,7 @@ static void update_bytes(struct state *s, const char *bytes)
 
 static uint64_t rotate_halves(uint64_t x, unsigned bits)
 {
-    uint32_t low = (uint32_t)x, high = (uint32_t)(x >> 32);
-    low = low << bits | low >> (32 - bits);
-    high = high << bits | high >> (32 - bits);
+    uint32_t low = rotate32((uint32_t)x, bits), high = rotate32((uint32_t)(x >> 32), bits);
     return (uint64_t)high << 32 | low;
 }
 

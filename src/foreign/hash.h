@@ -29,6 +29,16 @@ extern const struct hash_fn hash_murmur3_128;
  * murmur3-128 of the key followed by the byte i. */
 extern const struct hash_fn hash_murmur3_128_suffix;
 
+/* bits-and-blooms/bloom: lanes 0 and 1 are murmur3-128 of the key, lanes 2 and 3 that of the key
+ * followed by the byte 1. */
+extern const struct hash_fn hash_murmur3_128_twice;
+
+/* Apache Spark's BloomFilter: MurmurHash3 of 32 bits, whose last one to three bytes are each mixed
+ * in like a word, twice. Lane 0 is the hash with the given seed, lane 1 that with lane 0 as its
+ * seed.
+ */
+extern const struct hash_fn hash_murmur3_spark;
+
 /* The hash function of Redisson's Bloom filters (RBloomFilter of the repository redisson/redisson):
  * HighwayHash of 128 bits (Alakuijala, Cox and Wassenberg: Fast keyed hash/pseudo-random function
  * using SIMD multiply and permute, 2016) with a fixed key. The seed is ignored. */

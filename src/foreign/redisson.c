@@ -104,24 +104,12 @@ static bool size(uint64_t n, double p, struct classic *c, struct err *err)
     return true;
 }
 
-/* Reads m and k from the spec. 0: not given. */
-static bool given(const struct layout_spec *spec, struct classic *c, struct err *err)
-{
-    uint64_t k = 0;
-    *c = (struct classic){0};
-    if (!layout_number(spec, BITS, MAX_M, &c->m, err) ||
-        !layout_number(spec, HASHES, CLASSIC_MAX_K, &k, err))
-        return false;
-    c->k = (unsigned)k;
-    return true;
-}
-
 /* Computes m and k from -n and -p if both are given; the parameters bits and k, where given, must
  * agree. Else takes m and k from these parameters. */
 static bool settle(const struct layout_spec *spec, struct classic *c, struct err *err)
 {
     struct classic asked = {0};
-    if (!given(spec, &asked, err))
+    if (!classic_given(spec, BITS, HASHES, MAX_M, &asked, err))
         return false;
     if (spec->n == 0 || spec->p <= 0) {
         *c = asked;
@@ -280,7 +268,8 @@ static bool configure(const struct layout_spec *spec, const char *const *value,
     struct layout_filter filter;
     uint64_t k = 0;
     char text[LAYOUT_TEXT];
-    if (!given(spec, &asked, err) || !field_number(value, FIELD_SIZE, MAX_M, &c.m, err) ||
+    if (!classic_given(spec, BITS, HASHES, MAX_M, &asked, err) ||
+        !field_number(value, FIELD_SIZE, MAX_M, &c.m, err) ||
         !field_number(value, FIELD_ITERATIONS, CLASSIC_MAX_K, &k, err))
         return false;
     c.k = (unsigned)k;

@@ -27,17 +27,14 @@ static const struct content contents[] = {
     {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
 };
 
-#define KEYS_NEEDED "no layout reads it; 'seen create' makes a filter of its keys"
-
 /* Filters of other programs, or files that have some. */
 static const struct content filters[] = {
     {"\xac\xed\0\5sr??com.google.common.hash.BloomFilter", 42, 0,
      "a BloomFilter of Guava in Java's serialization",
      "its writeTo() writes what 'seen import --layout guava' reads"},
     {"\xac\xed\0\5sr??org.apache.spark.util.sketch.BloomFilter", 48, 0,
-     "a BloomFilter of Spark in Java's serialization", KEYS_NEEDED},
-    {"\0\0\0\1\0\0\0", 7, 0, "a BloomFilter of Spark", KEYS_NEEDED},
-    {"\0\0\0\2\0\0\0", 7, 0, "a BloomFilter of Spark, version 2", KEYS_NEEDED},
+     "a BloomFilter of Spark in Java's serialization",
+     "its writeTo() writes what 'seen import --layout spark' reads"},
     {"\xac\xed\0\5sr", 6, 0, "a serialized Java object",
      "if it has a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
      "reads"},
@@ -46,6 +43,13 @@ static const struct content filters[] = {
     {"PAR1\x15", 5, 0, "a Parquet file",
      "duckdb -list -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
      "Bloom filters in such files"},
+};
+
+/* Filters of other programs that have a layout. */
+static const struct content readable[] = {
+    {"\0\0\0\1\0\0\0", 7, 0, "a BloomFilter of Spark", "'seen import --layout spark' reads it"},
+    {"\0\0\0\2\0\0\0", 7, 0, "a BloomFilter of Spark, version 2",
+     "'seen import --layout spark' reads it"},
 };
 
 static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
@@ -69,12 +73,19 @@ static const struct content *find_in(const struct content *c, size_t n_known, co
 
 const struct content *content_find_filter(const void *head, size_t n)
 {
-    return find_in(filters, sizeof filters / sizeof *filters, head, n);
+    const struct content *c = find_in(filters, sizeof filters / sizeof *filters, head, n);
+    return c != NULL ? c : find_in(readable, sizeof readable / sizeof *readable, head, n);
+}
+
+const struct content *content_find_other(const void *head, size_t n)
+{
+    const struct content *c = find_in(contents, sizeof contents / sizeof *contents, head, n);
+    return c != NULL ? c : find_in(filters, sizeof filters / sizeof *filters, head, n);
 }
 
 const struct content *content_find(const void *head, size_t n)
 {
-    const struct content *c = find_in(contents, sizeof contents / sizeof *contents, head, n);
+    const struct content *c = content_find_other(head, n);
     return c != NULL ? c : content_find_filter(head, n);
 }
 

@@ -31,6 +31,9 @@ const struct content *content_find(const void *head, size_t n);
 /* The same for filters of other programs alone. */
 const struct content *content_find_filter(const void *head, size_t n);
 
+/* The same but for filters that `seen import` reads. */
+const struct content *content_find_other(const void *head, size_t n);
+
 /* Can it be a list of keys? If not, says what it is, and what reads it. Of lines (the terminator is
  * '\n'), text in UTF-16 and binary data are refused too. */
 bool content_check(const char *name, const void *head, size_t n, char terminator, bool zipped,

@@ -142,6 +142,9 @@ same()
     cp "$v/redisbloom/rb_scale_e05_n100.data" visits.data
     cp "$v/php/ph_3.bits" phones.bits
     cp "$v/dcso/dc_data.bloom" feed.bloom
+    cp "$v/keys2/keys.txt" others.txt
+    cp "$v/bitsandblooms/bb_json_n1000_p1.json" crawled.json
+    cp "$v/spark/sp2_str_n1000_p03.spark" joined.bloom
     chmod u+w ./*
     export PYTHONDONTWRITEBYTECODE=1
     python3 "$SOURCE/tests/lib/examples.py" "$SOURCE/man/seen-layouts.7" >out || { cat out; false; }

@@ -49,6 +49,103 @@ declined()
 @test "dcso: broken files" { vectors malformed dcso; }
 @test "dcso: sizes" { vectors sizing dcso; }
 
+@test "bitsandblooms: an imported filter answers as the program did, and is exported as it was" { vectors answers bitsandblooms; }
+@test "bitsandblooms: create and add make the program's bytes" { vectors create bitsandblooms; }
+@test "bitsandblooms: keys of 0 to 64 bytes of any value" { vectors tails bitsandblooms; }
+@test "bitsandblooms: sizes" { vectors sizing bitsandblooms; }
+
+@test "spark: an imported filter answers as the program did, and is exported as it was" { vectors answers spark; }
+@test "spark: create and add make the program's bytes" { vectors create spark; }
+@test "spark: keys of 0 to 64 bytes of any value" { vectors tails spark; }
+@test "spark: sizes" { vectors sizing spark; }
+
+@test "bitsandblooms and spark: known by their content, and what is cut, longer or forged is refused" {
+    local bb=$SOURCE/tests/vectors/bitsandblooms spark=$SOURCE/tests/vectors/spark file spec text
+    while read -r file spec; do
+        run -0 --separate-stderr seen import --layout auto "$file" -o f.seen --force
+        [ "$stderr" = "seen: note: '$file' is taken for $spec" ]
+        [[ $(seen stats f.seen) == *"layout           $spec "* ]]
+        rm f.seen
+        head -c -1 "$file" >cut
+        cat "$file" - <<<'' >longer
+        for text in cut longer; do
+            # An encoder of Go ends JSON with a newline.
+            if [[ $text == longer && $file == *.json ]]; then
+                quiet seen import --layout bitsandblooms longer -o f.seen
+                seen export f.seen -o out --force
+                cmp longer out
+                rm f.seen
+            else
+                declined seen import --layout "${spec%%:*}" $text -o f.seen
+            fi
+        done
+        # From a pipe it is the same.
+        quiet seen import --layout "${spec%%:*}" - -o f.seen < <(cat "$file")
+        seen export f.seen -o - | cmp "$file" -
+        rm f.seen
+    done <<END
+$bb/bb_n1000_p01.bloom bitsandblooms:bits=9586,k=7,json=no
+$bb/bb_json_n1000_p1.json bitsandblooms:bits=4793,k=4,json=yes
+$spark/sp1_str_n1000_p03.spark spark:type=string,version=1
+$spark/sp2_str_n1000_p03.spark spark:type=string,version=2
+END
+    while IFS='|' read -r spec text file; do
+        printf %b "$file" >forged
+        refuses "seen: cannot import 'forged' as ${spec%%:*}: $text" seen import --layout "$spec" forged -o f.seen
+    done <<'END'
+bitsandblooms|it ends within its header|\0\0
+bitsandblooms|it is not JSON as the program writes it|{"m":64,"k":1,"b":"AAAA
+bitsandblooms|it is not JSON as the program writes it|{"m":064,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
+bitsandblooms|its number of bits is 0, not from 1 to 2^45|{"m":0,"k":1,"b":"AAAAAAAAAAAAAA"}
+bitsandblooms|its number of positions is 0, not from 1 to 4096|{"m":64,"k":0,"b":"AAAAAAAAAAAAAA"}
+bitsandblooms|its set has 0 bits, for positions below 64|{"m":64,"k":1,"b":"AAAAAAAAAAAAAA"}
+bitsandblooms|it has 44 bytes, but a set of 64 bits makes 45|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA="}
+bitsandblooms|it is not JSON as the program writes it|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="]
+bitsandblooms|it is not base64 as the program writes it|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAB=="}
+bitsandblooms|it is not base64 as the program writes it|{"m":64,"k":1,"b":"AAAAAAAAAEAAAA+AAAAAAA=="}
+bitsandblooms|it is not base64 as the program writes it|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAAA="}
+bitsandblooms|bit 63 is set, but there are 60 bits|{"m":60,"k":1,"b":"AAAAAAAAAECAAAAAAAAAAA=="}
+bitsandblooms:bits=60|it says bits=64 and k=1|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
+bitsandblooms:json=no|it is JSON|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
+spark|it ends within its header|\0\0\0\1\0\0\0\1
+spark|its version is 3; known are 1 and 2|\0\0\0\3\0\0\0\1\0\0\0\1\0\0\0\1
+spark|its number of words is 0|\0\0\0\1\0\0\0\1\0\0\0\0
+spark|its number of words is -1|\0\0\0\1\0\0\0\1\377\377\377\377
+spark|its number of positions is 0, not from 1 to 4096|\0\0\0\1\0\0\0\0\0\0\0\1
+spark|it has 13 bytes, but 64 bits make 20|\0\0\0\1\0\0\0\1\0\0\0\1a
+spark:version=2|its version is 1|\0\0\0\1\0\0\0\1\0\0\0\1abcdefgh
+spark:seed=5|its seed is -1|\0\0\0\2\0\0\0\1\377\377\377\377\0\0\0\1abcdefgh
+END
+    refuses "seen: layout spark: seed is 'x', but must be a number of 32 bits" seen create --layout spark:version=2,seed=x -k a f.seen
+    refuses "seen: layout spark: filters of version 1 have no seed" seen create --layout spark:seed=7 -k a f.seen
+    refuses "seen: layout bitsandblooms: bits and k need each other" seen create --layout bitsandblooms:bits=64 -k a f.seen
+}
+
+@test "spark: a seed is kept, and -5 is 4294967291" {
+    seq 1000 >keys
+    seen create --layout spark:version=2,seed=-5 -p 0.01 f.seen keys
+    seen export f.seen -o out
+    [ "$(od -An -tx1 -N16 out | tr -d ' ')" = 0000000200000007fffffffb00000096 ]
+    run -0 --separate-stderr seen import --layout auto out -o g.seen
+    [ "$stderr" = "seen: note: 'out' is taken for spark:type=string,version=2,seed=4294967291" ]
+    [ "$(seen query -c g.seen keys)" = 1000 ]
+    quiet seen import --layout spark:seed=4294967291 out -o h.seen
+}
+
+@test "bitsandblooms: what FromWithM has beyond m stays" {
+    golden bitsandblooms/bb_fromwithm_m9001_k5.bloom >longer
+    seen import --layout bitsandblooms longer -o f.seen
+    seq 100 | seen add f.seen
+    seen export f.seen -o out
+    cmp -n 24 longer out
+    [ "$(size out)" = "$(size longer)" ]
+    seq 10 | seen create --layout bitsandblooms:bits=9001,k=5 g.seen
+    seen merge -o h.seen f.seen g.seen
+    seen export h.seen -o out --force
+    cmp -n 24 longer out
+    seen verify h.seen
+}
+
 @test "gozero: the number of bits must be given, and bits behind it are refused" {
     golden gozero/gz_bits13007.bitmap >bitmap
     declined seen import --layout gozero bitmap -o f.seen
@@ -217,10 +314,7 @@ iterator 0: seen(7) has the commands that write one" seen import --layout redisb
 # java CLASS: the beginning of what Java serializes.
 java() { printf '\254\355\0\5sr\0%b%s\1\2\3' "\\0$(printf %o ${#1})" "$1"; }
 
-@test "filters of Spark, and those that Java serialized, are named with a way out" {
-    local none="no layout reads it; 'seen create' makes a filter of its keys"
-    printf '\0\0\0\1\0\0\0\5\0\0\0\1abcdefgh' >spark1
-    printf '\0\0\0\2\0\0\0\5\0\0\0\0\0\0\0\1abcdefgh' >spark2
+@test "filters that Java serialized are named with a way out" {
     java org.apache.spark.util.sketch.BloomFilterImpl >java1
     # shellcheck disable=SC2016 # a name in Java
     java 'com.google.common.hash.BloomFilter$SerialForm' >java2
@@ -232,9 +326,7 @@ java() { printf '\254\355\0\5sr\0%b%s\1\2\3' "\\0$(printf %o ${#1})" "$1"; }
         refuses "seen: '$file' is $what, not a list of keys: $way" seen create i.seen "$file"
         refuses "seen: '$file' is not a seen filter: it is $what; $way" seen query "$file" -k a
     done <<END
-spark1|a BloomFilter of Spark|$none
-spark2|a BloomFilter of Spark, version 2|$none
-java1|a BloomFilter of Spark in Java's serialization|$none
+java1|a BloomFilter of Spark in Java's serialization|its writeTo() writes what 'seen import --layout spark' reads
 java2|a BloomFilter of Guava in Java's serialization|its writeTo() writes what 'seen import --layout guava' reads
 java3|a serialized Java object|if it has a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' reads
 END

@@ -151,6 +151,11 @@ imported()
     imported dcso dcso/dc_n1000_p01.bloom
     imported dcso dcso/dc_n1000_p01.bloom.gz
     imported dcso dcso/dc_data.bloom
+    imported bitsandblooms bitsandblooms/bb_json_n1000_p1.json ../keys2/keys ../keys2/absent
+    imported bitsandblooms bitsandblooms/bb_fromwithm_m9001_k5.bloom ../keys2/keys ../keys2/absent
+    imported spark spark/sp1_str_n1000_p03.spark ../keys2/keys ../keys2/absent
+    imported spark:type=long spark/sp1_long_n1000_p05.spark ../keys2/longs ../keys2/longs_absent
+    imported spark spark/sp2_str_n1000_p03.spark ../keys2/keys ../keys2/absent
 }
 
 @test "chains of RedisBloom of every form" {

@@ -307,6 +307,29 @@ def fnv1(b, _seed):
     return h
 
 
+def murmur3_twice(b, seed):
+    return murmur3_lanes(b, seed) + murmur3_lanes(b + b"\1", seed)
+
+
+def murmur3_spark(b, seed):
+    whole, h = len(b) & ~3, seed & M32
+    words = [u32(b, at) for at in range(0, whole, 4)]
+    for k in words + [byte - (byte >> 7 << 8) & M32 for byte in b[whole:]]:
+        k = k * 0xCC9E2D51 & M32
+        h ^= (k << 15 | k >> 17) * 0x1B873593 & M32
+        h = (h << 13 | h >> 19) & M32
+        h = h * 5 + 0xE6546B64 & M32
+    h ^= len(b)
+    h = (h ^ h >> 16) * 0x85EBCA6B & M32
+    h = (h ^ h >> 13) * 0xC2B2AE35 & M32
+    return h ^ h >> 16
+
+
+def murmur3_spark_pair(b, seed):
+    first = murmur3_spark(b, seed)
+    return first, murmur3_spark(b, first)
+
+
 def siphash(b, key):
     """SipHash-2-4 with a key of 16 bytes."""
     k0, k1 = u64(key, 0), u64(key, 8)
@@ -445,6 +468,8 @@ HASHES = {
     8: (1, single(fnv1)),
     9: (8, php),
     10: (1, single(siphash)),  # its seed is a key
+    11: (4, murmur3_twice),
+    12: (2, murmur3_spark_pair),
 }
 KEYED = 10
 
@@ -788,7 +813,7 @@ class Counted:
 
 
 class Classic:
-    """What the kinds 16 to 21 share: k positions in an array of m bits."""
+    """What the kinds 16 to 23 share: k positions in an array of m bits."""
 
     def __init__(self, layer, immutable):
         self.m, packed, self.extra, self.detail = layer.geometry
@@ -897,8 +922,46 @@ class Dcso(Classic):
         return found
 
 
+class BitsAndBlooms(Classic):
+    """Kind 22."""
+
+    lanes = 4
+
+    def fits(self, _layer):
+        length = self.m + (self.detail >> 2)
+        return (self.v == 0 and length <= 1 << 45 and self.detail & 3 != 2
+                and self.extra == (length + 63) // 64 * 8 - (self.m + 63) // 64 * 8)
+
+    def positions(self, lanes):
+        a, b, c, d = lanes
+        parts = ((a, c), (b, d), (a, d), (b, c))
+        return [(parts[i % 4][0] + i * parts[i % 4][1] & M64) % self.m for i in range(self.k)]
+
+
+class Spark(Classic):
+    """Kind 23."""
+
+    lanes = 2
+
+    def fits(self, _layer):
+        return (self.m % 64 == 0 and self.m // 64 < 1 << 31 and self.v in (1, 2)
+                and self.extra == self.detail == 0)
+
+    def positions(self, lanes):
+        h1, h2 = (h - (h >> 31 << 32) for h in lanes)
+        if self.v == 1:
+            sums = [h1 + i * h2 & M32 for i in range(1, self.k + 1)]
+            return [(x if x < 1 << 31 else M32 - x) % self.m for x in sums]
+        x, found = h1 * ((1 << 31) - 1), []
+        for _ in range(self.k):
+            x += h2
+            x = ~x if x < 0 else x
+            found.append(x % self.m)
+        return found
+
+
 KINDS = {1: Bloom, 2: Ribbon, 3: Counted, 16: Guava, 17: GoZero, 18: Redisson, 19: Php, 20: RedisBloom,
-         21: Dcso}
+         21: Dcso, 22: BitsAndBlooms, 23: Spark}
 
 
 class Layer:

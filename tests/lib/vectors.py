@@ -75,8 +75,8 @@ def table(layout, name):
     return list(csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
-def records(name):
-    return vector("keys", name).splitlines(keepends=True)
+def records(name, folder="keys"):
+    return vector(folder, name).splitlines(keepends=True)
 
 
 def trimmed(data):
@@ -90,6 +90,10 @@ class Layout:
     """A layout with one foreign file, whose bytes are compared as they are."""
 
     name = None
+    folder = "keys"
+
+    def records(self, name):
+        return records(name, self.folder)
 
     def rows(self):
         return table(self.name, "manifest.tsv")
@@ -99,7 +103,7 @@ class Layout:
 
     def keys(self, row):
         """The records of the keys that were inserted, in order; None: all, but in another way."""
-        return records(row["keys_file"])[:int(row["keys_inserted"].removeprefix("first "))]
+        return self.records(row["keys_file"])[:int(row["keys_inserted"].removeprefix("first "))]
 
     def spec(self, row):
         """What import needs."""
@@ -370,6 +374,74 @@ class Dcso(Layout):
         yield ["dcso", "-n", "1000", "-p", "0.01"], head + low_first(bits, 1200)
 
 
+class Bitsandblooms(Layout):
+    name = "bitsandblooms"
+    folder = "keys2"
+
+    def spec(self, row):
+        return "bitsandblooms:bits=%s,k=%s,json=%s" % (row["m"], row["k"],
+                                                       "yes" if row["form"] == "json" else "no")
+
+    def create(self, row):
+        if row["n"] == "-":
+            return None
+        form = ":json=yes" if row["form"] == "json" else ""
+        return ["bitsandblooms" + form, "-n", row["n"], "-p", row["fpp"]]
+
+    def sizing(self):
+        for row in table("bitsandblooms", "sizing.tsv"):
+            yield (["bitsandblooms", "-n", row["n"], "-p", row["fpp"]],
+                   {"m": int(row["m"]), "k": int(row["k"])})
+
+    def tails(self, rows):
+        for m, k in ((9586, 7), (64, 8), (12345, 3)):
+            bits = {int(row["loc%d" % i], 16) % m for row in rows for i in range(k)}
+            yield (["bitsandblooms:bits=%d,k=%d" % (m, k)],
+                   struct.pack(">3Q", m, k, m) + big_words(bits, (m + 63) // 64))
+
+
+class Spark(Layout):
+    name = "spark"
+    folder = "keys2"
+
+    def spec(self, row):
+        return "spark:type=%s,version=%s" % (row["type"], row["version"])
+
+    def create(self, row):
+        return [self.spec(row), "-n", row["n"], "-p", row["fpp"]]
+
+    def sizing(self):
+        for row in table("spark", "sizing.tsv"):
+            yield (["spark", "-n", row["n"], "-p", row["fpp"]],
+                   {"m": 64 * int(row["words"]), "k": int(row["k"])})
+
+    def tails(self, rows):
+        m, k = 64 * 150, 7
+        for version in (1, 2):
+            bits = set()
+            for row in rows:
+                h1, h2 = (int(row[name], 16) for name in ("h1", "h2"))
+                h1, h2 = h1 - (h1 >> 31 << 32), h2 - (h2 >> 31 << 32)
+                x = h1 * (2**31 - 1)
+                for i in range(1, k + 1):
+                    if version == 1:
+                        x = h1 + i * h2 & 2**32 - 1
+                        bits.add((x ^ 2**32 - 1 if x >> 31 else x) % m)
+                    else:
+                        x += h2
+                        x = ~x if x < 0 else x
+                        bits.add(x % m)
+            head = struct.pack(">4i", version, k, 0, m // 64)
+            yield (["spark:version=%d" % version, "-n", "1000", "-p", "0.01"],
+                   (head if version == 2 else head[:8] + head[12:]) + big_words(bits, m // 64))
+
+
+def big_words(bits, words):
+    """Bit x in place x mod 64 of word x / 64, which is big-endian."""
+    number = sum(1 << x for x in bits)
+    return b"".join(struct.pack(">Q", number >> 64 * w & MASK64) for w in range(words))
+
+
 def low_first(bits, size):
     """Bit x in byte x / 8, counted from the low end."""
     return sum(1 << x for x in bits).to_bytes(size, "little")
@@ -397,10 +469,10 @@ def answers(layout):
              "--force")
         inserted = layout.keys(row)
         if inserted is None:
-            inserted = records(row["keys_file"])
+            inserted = layout.records(row["keys_file"])
         if seen("query", "f.seen", stdin=b"".join(inserted)).stdout != b"".join(inserted):
             differ(name, "not all of its keys are present")
-        absent = records(row["absent_file"])
+        absent = layout.records(row["absent_file"])
         wanted = [b"+" if yes == "1" else b"-"
                   for yes in vector(layout.name, row["answers_file"]).decode().split()]
         run = seen("query", "--annotate", "f.seen", stdin=b"".join(absent))
@@ -511,7 +583,7 @@ def sizing(layout):
 def tails(layout):
     rows = table(layout.name, "hash_tails.tsv")
     for row in rows:
-        row["input_hex"] = row["input_hex"].replace("-", "")
+        row["input_hex"] = row.get("input_hex", row.get("bytes_hex")).replace("-", "")
     lines = "".join(row["input_hex"] + "\n" for row in rows).encode()
     for args, wanted in layout.tails(rows):
         must("create", "--force", "--hex", "--layout", *args, "f.seen", stdin=lines)
@@ -525,7 +597,8 @@ def tails(layout):
 
 
 TESTS = {f.__name__: f for f in (answers, create, extend, malformed, sizing, tails)}
-LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso)}
+LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso, Bitsandblooms,
+                                 Spark)}
 
 if __name__ == "__main__":
     TESTS[sys.argv[1]](LAYOUTS[sys.argv[2]])
