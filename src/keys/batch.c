@@ -28,11 +28,6 @@ enum verdict {
     KEY_NOT_ENCODED,
 };
 
-static bool ends_in_cr(struct slice key)
-{
-    return key.len && key.data[key.len - 1] == '\r';
-}
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
@@ -384,13 +379,6 @@ void batch_start(struct batch *b, const char *data, size_t len)
         csv_begin(b->cutter, b->rule->csv, b->columns, data, len);
 }
 
-/* The same for CSV. */
-static void cut_csv(struct batch *b)
-{
-    b->record[0] = b->record[b->n];
-    b->n = b->n_found = csv_cut(b->cutter, b->record, BATCH_MAX);
-}
-
 /* Splits records until there are BATCH_MAX or no more. */
 static void cut_records(struct batch *b)
 {
@@ -425,26 +413,22 @@ static bool makes_copies(const struct key_rule *rule)
     return rule->digested || (rule->prep & (PREP_CASE | PREP_HEX));
 }
 
-/* The most that keys joined from fields can take, for records of `bytes` bytes in all. A field is
+/* Reserves capacity for keys joined from fields, for copies of all keys of this batch, and for
+ * their digests and encodings.
+ *
+ * The most that keys joined from fields can take, for records of `bytes` bytes in all: a field is
  * named at most twice, once from each end. Let a record have L bytes without its terminator. The
  * fields counted from one end, with a delimiter each, take at most L + 1. Fields counted from both
  * ends take at most 2 L + 1, as the last one has no delimiter. Only the last record of a file may
  * lack its terminator, so the sum is at most 2 * bytes + 1. */
-static bool joined_most(size_t bytes, size_t *most)
-{
-    *most = 2 * bytes + 1;
-    return bytes <= (SIZE_MAX - 1) / 2;
-}
-
-/* Reserves capacity for keys joined from fields, for copies of all keys of this batch, and for
- * their digests and encodings. */
 static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
 {
     size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
     size_t fixed = 0, per_byte = makes_copies(b->rule);
     if (joins_fields(b->rule)) {
-        if (!joined_most(bytes, &bytes))
+        if (bytes > (SIZE_MAX - 1) / 2)
             return false;
+        bytes = 2 * bytes + 1;
         per_byte++;
     }
     if (d != NULL) {
@@ -559,7 +543,7 @@ static enum verdict take_json(struct batch *b, size_t i, char **to, struct slice
     for (unsigned p = 0; p < paths->n; p++) {
         /* No value is named twice. With the quotes and the separator that it has in the line, it is
          * at least as long there as in the key: so the key has at most the line's bytes, and there
-         * is room for a string to be decoded behind it (joined_most). */
+         * is room for a string to be decoded behind it (reserve_scratch). */
         char *room = paths->n > 1 ? begin + line.len : begin;
         b->found = jsonl_find(&paths->path[p], line.data, line.len, room);
         if (b->found.is != JSONL_KEY) {
@@ -594,7 +578,7 @@ static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct sl
     }
     if (rule->comments && key->len > 0 && key->data[0] == '#')
         return KEY_COMMENT;
-    if (rule->crlf && whole && ends_in_cr(*key))
+    if (rule->crlf && whole && key->len > 0 && key->data[key->len - 1] == '\r')
         key->len--;
     if (rule->field[0] && !take_joined(b, to, key))
         return KEY_NO_FIELD;
@@ -769,10 +753,12 @@ bool batch_next(struct batch *b)
         b->n = 0;
         return false;
     }
-    if (b->rule->csv != NULL)
-        cut_csv(b);
-    else
+    if (b->rule->csv != NULL) {
+        b->record[0] = b->record[b->n];
+        b->n = b->n_found = csv_cut(b->cutter, b->record, BATCH_MAX);
+    } else {
         cut_records(b);
+    }
     if (b->n == 0 && b->rule->csv != NULL) {
         uint64_t line;
         b->bad_record = csv_broken(b->cutter, &line, &b->bad_reason);
@@ -820,15 +806,6 @@ static const char *unprepared_plain(const struct encoding *e, const char *text, 
     return same ? NULL : "is not an integer in plain decimal";
 }
 
-/* The same for an integer whose characters are given in hexadecimal. */
-static const char *unprepared_hex_plain(const struct encoding *e, const char *text, size_t len)
-{
-    char plain[ENCODE_PLAIN_MAX];
-    struct slice key = {text, len};
-    bool fits = len <= 2 * sizeof plain && unhex(&key, plain);
-    return unprepared_plain(e, key.data, fits ? key.len : 0);
-}
-
 const char *key_unprepared(uint32_t prep, const char *text, size_t len)
 {
     if ((prep & PREP_TRIM) && len > 0 && (is_blank(text[0]) || is_blank(text[len - 1])))
@@ -836,8 +813,12 @@ const char *key_unprepared(uint32_t prep, const char *text, size_t len)
     const struct encoding *e = encoding_by_id(prep_encoding(prep));
     if (prep & PREP_HEX) {
         const char *why = unprepared_digits(text, len);
-        bool integer = why == NULL && e != NULL && e->integer != 0;
-        return integer ? unprepared_hex_plain(e, text, len) : why;
+        if (why != NULL || e == NULL || e->integer == 0)
+            return why;
+        char plain[ENCODE_PLAIN_MAX]; /* the characters of an integer */
+        struct slice key = {text, len};
+        bool fits = len <= 2 * sizeof plain && unhex(&key, plain);
+        return unprepared_plain(e, key.data, fits ? key.len : 0);
     }
     const struct digest *d = digest_by_id(prep_digest(prep));
     if (d != NULL) {

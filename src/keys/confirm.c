@@ -15,17 +15,11 @@
  * more lines, all lines are checked. */
 enum { TRIALS = 1000, SHORT_LIST = 16 * TRIALS };
 
-/* The beginning of the line that holds byte `at`. */
-static const char *start_of(const struct confirm *c, size_t at)
-{
-    const char *p = bytes_last(c->list.data, c->terminator, at);
-    return p != NULL ? p + 1 : c->list.data;
-}
-
 /* The line that holds byte `at`: returns its beginning and its length without the terminator. */
 static const char *line_at(const struct confirm *c, size_t at, size_t *len)
 {
-    const char *start = start_of(c, at);
+    const char *before = bytes_last(c->list.data, c->terminator, at);
+    const char *start = before != NULL ? before + 1 : c->list.data;
     const char *end = memchr(start, c->terminator, (size_t)(c->list.data + c->list.len - start));
     *len = (size_t)((end == NULL ? c->list.data + c->list.len : end) - start);
     return start;

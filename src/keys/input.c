@@ -254,11 +254,6 @@ static void file_close(const struct input *in, struct file *f)
     free(f);
 }
 
-static bool may_be_no_list(const struct input_spec *spec, int fd, const struct stat *st)
-{
-    return spec->gzip && (S_ISREG(st->st_mode) || (!spec->questions && !isatty(fd)));
-}
-
 /* Checks the opened file, and begins to read it. */
 static bool file_begin(const struct input *in, struct file *f, struct err *err)
 {
@@ -271,8 +266,10 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return false;
     /* Where a record of CSV ends depends on all the quotes before it. */
     f->is_regular = spec->csv == NULL && regular_begin(&f->regular, src, &st, spec->gzip);
+    bool may_be_no_list =
+        spec->gzip && (S_ISREG(st.st_mode) || (!spec->questions && !isatty(src->fd)));
     if (!f->is_regular)
-        return stream_begin(&f->stream, src, &st, may_be_no_list(spec, src->fd, &st), err);
+        return stream_begin(&f->stream, src, &st, may_be_no_list, err);
     f->read_to = f->regular.start;
     return stream_begin(&f->stream, src, &st, false, err); /* for the header */
 }
@@ -375,13 +372,6 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
         in->file = NULL; /* the claim takes over its place in f->users */
 }
 
-static void raise_to(_Atomic int64_t *most, int64_t value)
-{
-    int64_t old = atomic_load(most);
-    while (old < value && !atomic_compare_exchange_weak(most, &old, value))
-        ;
-}
-
 static enum input_got read_regular(const struct input *in, const struct claim *claim,
                                    struct chunk *chunk, struct err *err)
 {
@@ -394,7 +384,9 @@ static enum input_got read_regular(const struct input *in, const struct claim *c
         chunk->data = "";
         chunk->len = 0;
     }
-    raise_to(&f->read_to, read_to);
+    int64_t old = atomic_load(&f->read_to);
+    while (old < read_to && !atomic_compare_exchange_weak(&f->read_to, &old, read_to))
+        ; /* another thread may have raised it */
     file_release(in, f);
     return report ? INPUT_FAILED : INPUT_CHUNK_READ;
 }

@@ -84,12 +84,6 @@ enum { WORKER_MEMORY = 640 << 10 };
 /* A block and its entry in `earlier`. */
 enum { BLOCK_COST = BLOCK_BYTES + sizeof(uint64_t *) };
 
-/* True if a huge page is a small part of the memory of a worker. */
-static bool takes_huge_pages(const struct keyset_spec *spec)
-{
-    return spec->memory >= (uint64_t)8 * HUGE_PAGE * spec->workers;
-}
-
 /* The number of slabs, limited by the address space. */
 static size_t slabs_of(const struct keyset_spec *spec)
 {
@@ -132,7 +126,9 @@ struct keyset *keyset_new(const struct keyset_spec *spec, struct err *err)
     ks->spec = *spec;
     ks->slabs = slabs_of(spec);
     ks->slabs_left = ks->slabs;
-    ks->arena = keyset_map(ks->slabs * SLAB_BYTES, takes_huge_pages(spec));
+    /* Huge pages if one is a small part of the memory of a worker. */
+    bool huge = spec->memory >= (uint64_t)8 * HUGE_PAGE * spec->workers;
+    ks->arena = keyset_map(ks->slabs * SLAB_BYTES, huge);
     ks->earlier = calloc(ks->slabs * SLAB, sizeof *ks->earlier);
     for (unsigned w = 0; w < spec->workers; w++) {
         ks->workers[w].scratch = -1;

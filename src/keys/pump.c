@@ -129,15 +129,6 @@ static bool advance_run(struct run *run)
     return any;
 }
 
-static void free_slot(const struct pump *pump, struct slot *slot)
-{
-    if (slot->data != NULL && pump->slot_free != NULL)
-        pump->slot_free(pump->ctx, slot->data);
-    free(slot->data);
-    chunk_free(&slot->chunk);
-    free(slot);
-}
-
 static struct slot *make_slot(struct run *run)
 {
     const struct pump *pump = run->pump;
@@ -169,12 +160,6 @@ static struct slot *take_slot(struct run *run)
 /* From this length on, a chunk keeps a thread busy for longer than it takes to start another. */
 enum { LONG = 32 << 10 };
 
-/* Is there work for another thread? A short first chunk may be the whole input. */
-static bool more_to_come(const struct slot *slot)
-{
-    return slot->got == INPUT_CHUNK_READ && (slot->chunk.seq > 0 || slot->chunk.len >= LONG);
-}
-
 /* Each worker starts the next one, and waits for its end. */
 static void *worker_main(void *arg)
 {
@@ -189,7 +174,10 @@ static void *worker_main(void *arg)
         pthread_mutex_unlock(&run->lock);
         slot->got = sig_caught() ? INPUT_END : input_next(pump->input, &slot->chunk, &slot->err);
         bool ended = slot->got == INPUT_END;
-        if (!has_next && worker + 1 < pump->threads && more_to_come(slot))
+        /* Is there work for another thread? A short first chunk may be the whole input. */
+        bool more =
+            slot->got == INPUT_CHUNK_READ && (slot->chunk.seq > 0 || slot->chunk.len >= LONG);
+        if (!has_next && worker + 1 < pump->threads && more)
             has_next = parallel_start(&next, worker_main, run);
         if (slot->got == INPUT_CHUNK_READ)
             pump->work(pump->ctx, worker, &slot->chunk, slot->data);
@@ -224,8 +212,14 @@ bool pump_run(const struct pump *pump, struct err *err)
         worker_main(&run);
     else
         fail(err, "out of memory");
-    for (size_t i = 0; i < run.n_made; i++)
-        free_slot(pump, run.slots[i]);
+    for (size_t i = 0; i < run.n_made; i++) {
+        struct slot *slot = run.slots[i];
+        if (slot->data != NULL && pump->slot_free != NULL)
+            pump->slot_free(pump->ctx, slot->data);
+        free(slot->data);
+        chunk_free(&slot->chunk);
+        free(slot);
+    }
     free(run.slots);
     free(run.done);
     return ok && !run.failed;

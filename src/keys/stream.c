@@ -82,15 +82,6 @@ static bool put_back(struct stream *s, const char *p, size_t n)
     return true;
 }
 
-/* Overwrites what is no longer in ahead. */
-static void wipe_taken(struct stream *s)
-{
-    if (!s->secret || s->ahead == NULL)
-        return;
-    port_wipe(s->ahead, s->ahead_at);
-    port_wipe(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
-}
-
 /* Is a whole record there without waiting? A very long one counts as none. */
 static bool record_ready(struct stream *s, const struct source *src)
 {
@@ -141,7 +132,10 @@ static void give_chunk(struct stream *s, const struct source *src, struct chunk 
 {
     chunk->more_ready = more && (!src->prompt || record_ready(s, src));
     chunk_set(chunk, 0, end);
-    wipe_taken(s);
+    if (s->secret && s->ahead != NULL) { /* overwrites what is no longer in ahead */
+        port_wipe(s->ahead, s->ahead_at);
+        port_wipe(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
+    }
 }
 
 /* A record is too long: what follows it is not read. False: there is no more. */

@@ -207,12 +207,6 @@ static uint16_t any_node(const struct cluster *cl)
     return (uint16_t)cl->source;
 }
 
-static uint16_t owner_of(const struct cluster *cl, int slot)
-{
-    uint16_t owner = slot >= 0 ? cl->owners[slot] : NO_NODE;
-    return owner != NO_NODE ? owner : any_node(cl);
-}
-
 /* Puts pending requests into `order`, by node. */
 static void sort_jobs(struct cluster *cl, const struct requests *rq)
 {
@@ -222,8 +216,11 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
         struct job *job = &cl->jobs[i];
         if (job->state != PENDING)
             continue;
+        const int slot = rq->list[i].slot;
         if (!job->asking)
-            job->node = owner_of(cl, rq->list[i].slot);
+            job->node = slot >= 0 ? cl->owners[slot] : NO_NODE;
+        if (!job->asking && job->node == NO_NODE)
+            job->node = any_node(cl);
         cl->nodes[job->node].end++;
     }
     size_t at = 0;

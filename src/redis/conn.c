@@ -381,17 +381,12 @@ static unsigned patience_of(const struct conn *c)
     return ends ? AFTER_SIGNAL_MS : c->options.reply_ms;
 }
 
-/* Milliseconds for that many bytes at the least rate. */
-static uint64_t time_of(uint64_t bytes)
-{
-    return bytes * 1000 / CONN_LEAST_RATE;
-}
-
 /* Receives data if poll found any, and checks the time limit. False: neither data nor a failure. */
 static bool get_on(struct conn *c, const struct pollfd *found)
 {
     bool readable = (found->revents & ~POLLOUT) != 0;
-    bool late = dial_now() >= c->waited_from + patience_of(c) + time_of(c->moved);
+    uint64_t moving = c->moved * 1000 / CONN_LEAST_RATE; /* milliseconds at the least rate */
+    bool late = dial_now() >= c->waited_from + patience_of(c) + moving;
     /* What came before this process looked is not late. */
     if (readable && !(late && c->reader->len > c->reader->pos)) {
         receive_some(c);

@@ -255,21 +255,16 @@ static enum add_result add_known(struct redis *r, struct hashes keys, uint64_t *
     return ADD_OK;
 }
 
-/* Is the count of the bits stale? */
-static bool is_stale(const struct redis *r)
-{
-    uint64_t more = 0;
-    for (unsigned i = 0; i < r->n_shards; i++)
-        more += r->shard[i].set - r->shard[i].counted;
-    return (double)more > COUNT_STEP * (double)r->m * r->n_shards;
-}
-
 enum add_result live_add(struct redis *r, struct hashes keys, uint64_t *known, size_t n,
                          size_t *done, struct err *err)
 {
     size_t wanted = n - *done < r->batch ? n - *done : r->batch, some = wanted;
+    uint64_t more = 0; /* bits set since they were counted */
+    for (unsigned i = 0; i < r->n_shards; i++)
+        more += r->shard[i].set - r->shard[i].counted;
+    bool is_stale = (double)more > COUNT_STEP * (double)r->m * r->n_shards;
     /* The first keys may come late, and no witness shows that the filter was deleted meanwhile. */
-    if ((!r->begun && !redis_lengths(r, err)) || (is_stale(r) && !redis_count(r, err)))
+    if ((!r->begun && !redis_lengths(r, err)) || (is_stale && !redis_count(r, err)))
         return ADD_FAILED;
     r->begun = true;
     place_keys(r, hashes_from(keys, *done), wanted);

@@ -159,18 +159,11 @@ static bool refuse_unknown(struct parser *ps, int len, const char *name, struct 
                   value.end - value.p < 40 ? (int)(value.end - value.p) : 40, value.p);
 }
 
-static bool parse_seconds(struct parser *ps, struct span value)
-{
-    const char *text;
-    return decode_text(ps, "timeout", value, &text) &&
-           (num_seconds(text, &ps->uri->timeout_ms) ||
-            refuse(ps, "timeout takes seconds from 0.001 to 1000000"));
-}
-
 /* One NAME=VALUE. *given: the parameters seen so far; KEY too, if the path was the key. */
 static bool parse_parameter(struct parser *ps, struct span value, unsigned *given)
 {
     static const char *const names[] = {"layout", "db", "shards", "key", "timeout", "password"};
+    const char *text;
     struct span name = cut(&value, '=');
     size_t name_len = (size_t)(name.end - name.p);
     unsigned parameter = 0;
@@ -195,7 +188,9 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned *give
     case SHARDS:
         return number(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
     case TIMEOUT:
-        return parse_seconds(ps, value);
+        return decode_text(ps, "timeout", value, &text) &&
+               (num_seconds(text, &ps->uri->timeout_ms) ||
+                refuse(ps, "timeout takes seconds from 0.001 to 1000000"));
     default:
         return decode_key(ps, value);
     }

@@ -113,15 +113,6 @@ static bool check_there(struct push *p, struct err *err)
                                 p->r->store.name, len, bytes);
 }
 
-/* The number of bytes to write: all, so that the length stays when keys are added; for a sparse
- * layout, up to the last byte that is not zero. */
-static uint64_t length_to_write(const struct push *p)
-{
-    uint64_t bytes = p->layout->file_len(p->filter);
-    uint64_t trimmed = p->layout->sparse ? layout_trimmed(p->data[0], bytes) : bytes;
-    return trimmed > 0 ? trimmed : 1;
-}
-
 /* Determines how long the filter lives, in milliseconds; 0: for ever. Bitmap and configuration have
  * one life: if there is only a configuration, this decides. */
 static bool find_life(struct push *p, uint64_t *life, struct err *err)
@@ -155,12 +146,17 @@ static bool may_push(struct push *p, struct err *err)
     return check_there(p, err) && check_config(p, err);
 }
 
+/* Writes all bytes, so that the length stays when keys are added; of a sparse layout, up to the
+ * last byte that is not zero. */
 static bool write_temporary(struct push *p, struct err *err)
 {
     if (p->layout->redis == NULL)
         return module_write(&p->temporary, p->filter, p->data, err);
+    uint64_t len = p->layout->file_len(p->filter);
+    if (p->layout->sparse)
+        len = layout_trimmed(p->data[0], len);
     const struct layout_bits bits = {
-        .data = p->data[0], .len = length_to_write(p), .order = ORDER_HIGH_FIRST};
+        .data = p->data[0], .len = len > 0 ? len : 1, .order = ORDER_HIGH_FIRST};
     return temporary_write(&p->temporary, &bits, err);
 }
 
