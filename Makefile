@@ -9,7 +9,8 @@
 # WITH_OPENSSL=no (do without rediss://; default: yes if pkg-config knows openssl),
 # WITH_LIBMD=no (do without --digest; default: yes if pkg-config knows libmd),
 # WITH_SODIUM=no (do without secrets; default: yes if pkg-config knows libsodium),
-# JOBS (processes at once in tests), TESTS (only these: `make check TESTS=tests/cli/query.bats`, or a unit test's source),
+# JOBS (processes at once in tests),
+# TESTS (only these: `make check TESTS=tests/cli/query.bats`, or a unit test's source),
 # CHANGED (only what a change since this revision can break: `make check CHANGED=HEAD`),
 # SEEN=/usr/bin/seen (test this program, not the one in BUILD: `make bats SEEN=/usr/bin/seen`),
 # ONLY (of these, what has this in its name: `make check TESTS=tests/cli/query.bats ONLY='empty lines'`),
@@ -33,7 +34,8 @@ endif
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 SSE2 := $(if $(filter i386 i486 i586 i686,$(ARCH)),-msse2 -mfpmath=sse)
 # With _XOPEN_SOURCE alone, macOS and NetBSD hide parts of POSIX, too.
-STD  := $(SSE2) -std=c11 -D_XOPEN_SOURCE=700 -D_DARWIN_C_SOURCE -D_NETBSD_SOURCE -D_FILE_OFFSET_BITS=64 -pthread -ffp-contract=off -fno-strict-aliasing
+STD  := $(SSE2) -std=c11 -D_XOPEN_SOURCE=700 -D_DARWIN_C_SOURCE -D_NETBSD_SOURCE -D_FILE_OFFSET_BITS=64 -pthread \
+        -ffp-contract=off -fno-strict-aliasing
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wold-style-definition -Wpointer-arith -Wcast-qual -Wwrite-strings -Wvla -Wundef \
         -Wformat=2 -Wimplicit-fallthrough -Wnull-dereference -Wno-enum-float-conversion
@@ -116,7 +118,8 @@ ABSENT := $(filter-out %/servers.c %/messages.c %/password.c %/uri.c,$(wildcard 
     $(call tagged,redis,$(wildcard tests/unit/*.c))
 endif
 ifneq ($(WITH_FOREIGN),yes)
-ABSENT += $(filter-out %/list.c %/foreign.c %/layout.c %/files.c,$(wildcard src/foreign/*.c)) $(call tagged,foreign,$(wildcard tests/unit/*.c))
+ABSENT += $(filter-out %/list.c %/foreign.c %/layout.c %/files.c,$(wildcard src/foreign/*.c)) \
+    $(call tagged,foreign,$(wildcard tests/unit/*.c))
 endif
 ABSENT += $(if $(filter yes,$(WITH_OPENSSL)),%/tls_none.c,%/tls.c)
 # Sorted, or the program would depend on the locale.
@@ -134,7 +137,8 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth threads dist deb static packages musl plain systems install uninstall clean tests FORCE
+        check-compilers portable emulated interop soak nightly bench figures profile plot growth threads dist deb \
+        static packages musl plain systems install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -226,12 +230,14 @@ tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
 
 # By name (a unit test by its source, too), or by what changed since a revision (tests/map), or all.
 NAMED = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(patsubst tests/fuzz/%.c,$(BUILD)/replay/%,$(TESTS)))
-CHOSEN = $(or $(NAMED),$(if $(CHANGED),$(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
+CHOSEN = $(or $(NAMED),$(if $(CHANGED), \
+    $(or $(shell tests/lib/changed $(CHANGED) $(BUILD)),$(error no test is concerned)), \
     $(BATS) $(if $(SEEN),,$(UNIT) $(REPLAY) $(if $(SANITIZER),,$(POWER)))))
 
 ## check: build and run all tests; TESTS='FILE...' ONLY='NAME' some, CHANGED=REV what a change concerns, FAIL_FAST=1
 check:
-	+$(Q)$(if $(SEEN),:,$(PARALLEL) $(if $(NAMED),all $(filter $(BUILD)/%,$(NAMED)) $(if $(SANITIZER),,$(PRELOADED)),tests))
+	+$(Q)$(if $(SEEN),:,$(PARALLEL) $(if $(NAMED), \
+	    all $(filter $(BUILD)/%,$(NAMED)) $(if $(SANITIZER),,$(PRELOADED)),tests))
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(CHOSEN)
 
 ## unit: only the unit tests
@@ -280,7 +286,8 @@ tsan:
 	    UNIT='$(patsubst tests/unit/%.c,$(BUILD)/tsan/unit/%,$(call tagged,threads,$(UNIT_SRC)))') \
 	    CFLAGS='-O1 -g -fsanitize=thread -Wno-tsan'
 
-MINDED = $(if $(FULL),$(UNIT),$(filter-out $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(call tagged,computing,$(UNIT_SRC))),$(UNIT)))
+COMPUTING = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(call tagged,computing,$(UNIT_SRC)))
+MINDED = $(if $(FULL),$(UNIT),$(filter-out $(COMPUTING),$(UNIT)))
 
 ## valgrind: the unit tests that own memory or parse, under valgrind
 valgrind:
@@ -398,8 +405,10 @@ deb: dist
 STATIC := $(BUILD)/static
 STATIC_HEADERS := zlib.h zconf.h xxhash.h xxh3.h md4.h md5.h sha1.h sha2.h sodium.h sodium
 ifeq ($(findstring musl,$(shell $(CC) -dumpmachine 2>/dev/null)),)
-STATIC_WITH = CC=musl-gcc PKG_CONFIG='$(PKG_CONFIG)' WITH_HIREDIS=no CPPFLAGS='-isystem $(abspath $(STATIC))/include $(CPPFLAGS)' \
-    LIBS='$(foreach lib,$(if $(LIBMD_LIBS),md) $(if $(SODIUM_LIBS),sodium) z,$(shell $(CC) -print-file-name=lib$(lib).a)) -lm' \
+STATIC_LIBS = $(if $(LIBMD_LIBS),md) $(if $(SODIUM_LIBS),sodium) z
+STATIC_WITH = CC=musl-gcc PKG_CONFIG='$(PKG_CONFIG)' WITH_HIREDIS=no \
+    CPPFLAGS='-isystem $(abspath $(STATIC))/include $(CPPFLAGS)' \
+    LIBS='$(foreach lib,$(STATIC_LIBS),$(shell $(CC) -print-file-name=lib$(lib).a)) -lm' \
     LDFLAGS='-static -s -Wl,--defsym=__explicit_bzero_chk=explicit_bzero $(LDFLAGS)'
 else
 STATIC_WITH = PKG_CONFIG='$(PKG_CONFIG) --static' LDFLAGS='-static -s $(LDFLAGS)'
@@ -412,7 +421,8 @@ static:
 ## packages: build the packages, and check them and the recipes for others (packages: deps-ci)
 packages:
 	+$(Q)$(PARALLEL) all static
-	$(Q)JOBS=$(JOBS) tests/run $(BUILD) 'tests/package/check static' 'tests/package/check deb' 'tests/package/check recipes'
+	$(Q)JOBS=$(JOBS) tests/run $(BUILD) \
+	    'tests/package/check static' 'tests/package/check deb' 'tests/package/check recipes'
 
 ## musl: the unit tests, and some of the command line's, with musl (packages: deps-ci)
 MUSL_BATS := add confirm counted dedup grow input limits merge query rotate stats verify
@@ -450,7 +460,8 @@ MADE ?= $(BUILD)/directories
 put = make() { [ -d "$$1" ] || { make "$$(dirname "$$1")" && mkdir -m 755 "$$1" && echo "$$1" >>$(MADE); }; }; \
     make $(patsubst %/,%,$(dir $(3))) && install -m $(1) $(2) $(3) && echo '  $(3)'
 # Words of make and of the shell end at blanks.
-no_blanks = $(if $(word 2,x$(DESTDIR)$(PREFIX)$(BASHDIR)$(ZSHDIR)$(FISHDIR)x),$(error DESTDIR and PREFIX must not have blanks))
+no_blanks = $(if $(word 2,x$(DESTDIR)$(PREFIX)$(BASHDIR)$(ZSHDIR)$(FISHDIR)x), \
+    $(error DESTDIR and PREFIX must not have blanks))
 # True if the part of PREFIX that exists can be written to.
 WRITABLE = d='$(DESTDIR)$(PREFIX)'; until [ -e "$$d" ]; do d=$$(dirname "$$d"); done; [ -w "$$d" ]
 # zsh looks only there by itself.
@@ -480,7 +491,8 @@ ifeq ($(DESTDIR),)
 	    'PATH=$(PREFIX)/bin:$$PATH';; esac
 endif
 
-INSTALLED := $(BINDIR)/seen $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
+INSTALLED := $(BINDIR)/seen \
+    $(MAN1:man/%=$(MANDIR)/man1/%) $(MAN5:man/%=$(MANDIR)/man5/%) $(MAN7:man/%=$(MANDIR)/man7/%) \
     $(DESTDIR)$(BASHDIR)/seen $(DESTDIR)$(ZSHDIR)/_seen $(DESTDIR)$(FISHDIR)/seen.fish
 
 ## uninstall: remove what install put there, and the directories that it made (from the same BUILD), if they are empty
