@@ -3,10 +3,12 @@
 
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/say.h"
+#include "keys/content.h"
 
 /* Of each input. Records of a file tend to be alike. */
 enum { LOOK_BYTES = 64 << 10 };
@@ -107,6 +109,77 @@ static bool ends_in_newline(struct look *l, const struct record *r)
     return l->rule->terminator == 0 && is_all(l, r, '\n');
 }
 
+static bool is_comment(struct look *l, const struct record *r)
+{
+    return !l->rule->comments && r->len > 0 && r->data[0] == '#' &&
+           (r->len == 1 || strchr(" \t\r#!", r->data[1]) != NULL);
+}
+
+static bool is_between_quotes(struct look *l, const struct record *r)
+{
+    return l->rule->field[0] == 0 && r->len > 1 && r->data[0] == '"' &&
+           memchr(r->data + 1, '"', r->len - 1) == r->data + r->len - 1;
+}
+
+/* Is the chunk one line? */
+static bool is_one_line(const struct chunk *c)
+{
+    return memchr(c->data, '\n', c->len - ends_in(c->data, c->len, '\n')) == NULL;
+}
+
+/* Do CRs end lines, without newlines? */
+static bool is_cr_alone(struct look *l, const struct record *r)
+{
+    size_t len = r->len - ends_in(r->data, r->len, '\r');
+    const char *inner = memchr(r->data, '\r', len);
+    return inner != NULL && is_one_line(l->chunk) &&
+           (len < r->len || memchr(inner + 1, '\r', len - (size_t)(inner + 1 - r->data)) != NULL);
+}
+
+/* Skips blanks, and newlines if there are any. */
+static const char *skip_white(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || (*p >= '\t' && *p <= '\r')))
+        p++;
+    return p;
+}
+
+static bool has_start(const char *p, const char *end, const char *text)
+{
+    size_t len = strlen(text);
+    return (size_t)(end - p) >= len && strncasecmp(p, text, len) == 0;
+}
+
+static const char *skip_mark(const char *p, const char *end)
+{
+    return skip_white(has_start(p, end, "\xef\xbb\xbf") ? p + 3 : p, end);
+}
+
+static bool is_page(struct look *l, const struct record *r)
+{
+    const char *end = l->chunk->data + l->chunk->len, *p = skip_mark(l->chunk->data, end);
+    (void)r;
+    return has_start(p, end, "<!doctype html") || has_start(p, end, "<html") ||
+           has_start(p, end, "<?xml ");
+}
+
+/* Is all of it one array of JSON, on one line or on several? Not if the filter's keys are such. */
+static bool is_array(struct look *l, const struct record *r)
+{
+    const struct chunk *c = l->chunk;
+    const char *end = c->data + c->len, *p = skip_mark(c->data, end), *last = end;
+    (void)r;
+    if (p == end || *p != '[' || l->rule->profile.count[PROFILE_JSON] > 0)
+        return false;
+    const char *next = skip_white(p + 1, end);
+    if (next == end || (*next != '{' && *next != '[' && *next != '"'))
+        return false;
+    while (last > p && skip_white(last - 1, last) == last)
+        last--;
+    return memchr(p, '\n', (size_t)(next - p)) != NULL ||
+           (is_one_line(c) && last[-1] == ']' && memchr(p, ',', (size_t)(last - p)) != NULL);
+}
+
 /* Does the input begin with the byte order mark of UTF-8, and the key too? */
 static bool has_mark(struct look *l, const struct record *r)
 {
@@ -178,6 +251,9 @@ enum {
     NAMED = 1 << 6,    /* the message names the first such record, not the input */
     REFUSED = 1 << 7,  /* if a filter is made ... */
     NOT_TEXT = 1 << 8, /* ... unless keys are prepared as text */
+    MADE = 1 << 9,     /* only if a filter is made */
+    TWICE = 1 << 10,   /* not for one record alone */
+    WHOLE = 1 << 11,   /* what the input is; nothing else is said then */
 };
 
 enum { LOOK_COUNTED = 1, LOOK_DIGESTS = 5 }; /* of the table */
@@ -208,6 +284,19 @@ static const struct {
      "are like $HEX[6b6579], which is taken as it is; perl -pe "
      "'s/^\\$HEX\\[(.*)]$/pack \"H*\", $1/e' writes the bytes that are meant"},
     {OF_LINES | NAMED, is_quoted, "there is a delimiter between quotes: --csv understands quotes"},
+    {OF_LINES | AT_BEGIN | WHOLE, is_cr_alone,
+     "end in CR alone, so that all of them are one key; tr '\\r' '\\n' <FILE | seen ... separates "
+     "them"},
+    {OF_LINES | AT_BEGIN | WHOLE | REFUSED | NOT_TEXT, is_page,
+     "are lines of a web page or of XML; 'curl -f' fails where a server answers with an error "
+     "page"},
+    {OF_LINES | AT_BEGIN | WHOLE, is_array,
+     "are one array of JSON; python3 -c 'import json,sys; [print(json.dumps(x)) for x in "
+     "json.load(sys.stdin)]' <FILE | seen ... --jsonl takes its elements"},
+    {OF_LINES | FIRST_8 | MADE | TWICE, is_comment,
+     "begin with #, and are keys as others; --comments leaves them out"},
+    {OF_LINES | FIRST_8 | MADE | TWICE | EACH, is_between_quotes,
+     "are between quotes, which are taken as part of the key; --csv --no-header -f 1 drops them"},
 };
 
 enum { N_LOOKS = sizeof looks / sizeof *looks }; /* at most 32 */
@@ -251,7 +340,8 @@ static unsigned wanted_looks(const struct advice *a, uint64_t n)
     for (unsigned i = 0; i < N_LOOKS; i++) {
         unsigned how = looks[i].how;
         if ((a->said >> i & 1) == 0 && ((how & OF_LINES) == 0 || rule->terminator == '\n') &&
-            ((how & OF_GIVEN) != 0 || !rule->given) && ((how & AT_BEGIN) == 0 || n == 0))
+            ((how & OF_GIVEN) != 0 || !rule->given) && ((how & AT_BEGIN) == 0 || n == 0) &&
+            ((how & MADE) == 0 || a->makes))
             wanted |= 1U << i;
     }
     return wanted;
@@ -318,16 +408,39 @@ static bool say_look(struct advice *a, unsigned i, const char *where, const stru
 static void choose(const struct advice *a, struct look *l)
 {
     for (unsigned i = 0; i < N_LOOKS; i++) {
-        size_t least = (looks[i].how & SOME) != 0 ? (l->n + 15) / 16 : 1;
+        size_t least = (looks[i].how & SOME) != 0    ? (l->n + 15) / 16
+                       : (looks[i].how & TWICE) != 0 ? 2
+                                                     : 1;
         bool each = (looks[i].how & EACH) == 0 || (a->not_each >> i & 1) == 0;
         if (l->n > 0 && l->count[i] >= least && each)
             l->found |= 1U << i;
     }
     if ((l->found >> LOOK_DIGESTS & 1) != 0 && !is_refused(a, LOOK_COUNTED))
         l->found &= ~(1U << LOOK_COUNTED);
+    for (unsigned i = 0; i < N_LOOKS; i++)
+        if ((l->found >> i & 1) != 0 && (looks[i].how & WHOLE) != 0)
+            l->found = 1U << i;
 }
 
-bool advice_look(struct advice *a, const char *where, const struct chunk *chunk, uint64_t n)
+enum { TAIL = 512 };
+
+/* Does compressed data follow text in the first bytes, or at the end of a chunk? So it does in
+ * files that were joined. Not if keys may be any bytes. */
+static bool has_packed(struct advice *a, const struct chunk *chunk, uint64_t n)
+{
+    const struct keyopt *keyopt = a->keyopt;
+    size_t first = chunk->len < LOOK_BYTES ? chunk->len : LOOK_BYTES;
+    if (keyopt->no_gzip || a->questions || keyopt->rule.given || keyopt->rule.terminator != '\n')
+        return false;
+    if (n == 0)
+        a->text = content_is_text(chunk->data, first < TAIL ? first : TAIL);
+    return (n == 0 && content_find_gzip(chunk->data, first) != NULL) ||
+           (a->text && chunk->len >= TAIL &&
+            content_is_packed(chunk->data + chunk->len - TAIL, TAIL));
+}
+
+static bool look_at_start(struct advice *a, const char *where, const struct chunk *chunk,
+                          uint64_t n)
 {
     struct look l = {.rule = &a->keyopt->rule, .chunk = chunk, .wanted = wanted_looks(a, n)};
     bool ok = true;
@@ -351,6 +464,14 @@ bool advice_look(struct advice *a, const char *where, const struct chunk *chunk,
         if ((l.found >> i & 1) != 0)
             ok = say_look(a, i, where, &l);
     return ok;
+}
+
+bool advice_look(struct advice *a, const char *where, const struct chunk *chunk, uint64_t n)
+{
+    struct err err;
+    if (has_packed(a, chunk, n))
+        return content_fail_joined(where, &err) || say_failure(&err);
+    return look_at_start(a, where, chunk, n);
 }
 
 void advice_end(struct advice *a)

@@ -21,11 +21,13 @@
 
 struct advice {
     const struct keyopt *keyopt;
-    bool makes; /* a filter of these keys: some of the looks are refusals */
+    bool makes;     /* a filter of these keys: some of the looks are refusals */
+    bool questions; /* as in struct input_spec: keys may be any bytes */
     /* The rest is private. */
     unsigned said;        /* bit i: look i of the table, once a run */
     unsigned not_each;    /* of this input, a record was seen that is not so */
     size_t left;          /* bytes of this input that are still looked at */
+    bool text;            /* this input begins with text */
     struct key_rule rule; /* cuts keys, but does not prepare them */
     struct batch *batch;  /* NULL: none yet */
 };

@@ -170,6 +170,7 @@ static bool read_like(struct create *c)
         return say_error("'%s' is not a single Bloom filter, so --like cannot copy it", c->like);
     if (!keyopt_adopt(&c->keyopt, like_header, c->like, &err))
         return say_failure(&err);
+    c->keyopt.rule.profile = (struct profile){0};
     c->design.like = like_header;
     return true;
 }

@@ -308,6 +308,7 @@ bool feed_run(struct feed *f)
     f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
     f->sample = f->samples ? calloc(f->keyopt->threads, sizeof *f->sample) : NULL;
     f->advice.keyopt = f->keyopt;
+    f->advice.questions = f->questions;
     bool memory = f->batch != NULL && (f->sample != NULL || !f->samples);
     bool ok = (memory || say_error("out of memory")) && feed_input(f);
     for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)

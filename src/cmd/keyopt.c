@@ -566,5 +566,6 @@ bool keyopt_adopt(struct keyopt *keyopt, const struct header *header, const char
     keyopt->rule.hash = header->hash;
     keyopt->rule.seed.number = header->seed;
     keyopt->rule.mark = header->secret;
+    keyopt->rule.profile = header->profile;
     return keyopt_check_digest(keyopt, err) && adopt_secret(keyopt, header, path, err);
 }

@@ -25,6 +25,8 @@ static const struct content contents[] = {
     {"SQLite format 3", 16, 0, "an SQLite database",
      "sqlite3 FILE 'SELECT column FROM table' | seen ..."},
     {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
+    {"version https://git-lfs.github.com/spec/v", 41, 0, "a pointer of Git LFS",
+     "'git lfs pull' puts the file itself in its place"},
 };
 
 /* Filters of other programs, or files that have some. */
@@ -89,6 +91,19 @@ const struct content *content_find(const void *head, size_t n)
     return c != NULL ? c : content_find_filter(head, n);
 }
 
+const char *content_find_gzip(const char *data, size_t n)
+{
+    static const char magic[] = "\x1f\x8b\x08";
+    for (const char *p = data, *end = data + n; p < end; p++) {
+        p = memchr(p, magic[0], (size_t)(end - p));
+        if (p == NULL || end - p < 4)
+            return NULL;
+        if (memcmp(p, magic, 3) == 0 && (p[3] == 0 || p[3] == '\b'))
+            return p;
+    }
+    return NULL;
+}
+
 /* Control characters that text does not have. Some lists have one of them between fields. */
 static bool is_control_byte(uint8_t c)
 {
@@ -97,7 +112,7 @@ static bool is_control_byte(uint8_t c)
 
 struct bytes {
     size_t n, nul[2]; /* at even and at odd offsets */
-    size_t controls, different;
+    size_t controls, different, high;
     size_t lines, wide_lines; /* newlines, and those of two bytes in UTF-16 */
 };
 
@@ -108,6 +123,7 @@ static struct bytes count_bytes(const uint8_t *head, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint8_t c = head[i];
         b.nul[i % 2] += c == 0;
+        b.high += c > 0x7f;
         if (c == '\n') {
             b.lines++;
             b.wide_lines += (i ^ 1) < n && head[i ^ 1] == 0;
@@ -150,6 +166,25 @@ static bool is_binary(const struct bytes *b)
            (b->controls >= 8 && b->different >= 8 && b->controls * 12 >= b->n);
 }
 
+bool content_is_text(const void *data, size_t n)
+{
+    return count_bytes(data, n).controls == 0;
+}
+
+bool content_is_packed(const void *data, size_t n)
+{
+    const struct bytes b = count_bytes(data, n);
+    return b.different >= 4 && b.high * 4 >= n;
+}
+
+bool content_fail_joined(const char *name, struct err *err)
+{
+    return fail(err,
+                "'%s' has compressed data behind text: for f in FILE...; do gzip -cdf <\"$f\" | "
+                "awk 1; done | seen ...",
+                name);
+}
+
 /* Before a command that reads NEW. */
 #define UNPACK "gzip -dc FILE >NEW && "
 
@@ -176,6 +211,8 @@ bool content_check(const char *name, const void *head, size_t n, char terminator
                     name, wide, within, zipped ? UNPACK : "", wide, zipped ? "NEW" : "FILE");
     if (is_nul_separated(&b))
         return fail(err, "records in '%s' end in NUL, not in newlines: -0 separates them", name);
+    if (content_find_gzip(head, n) != NULL)
+        return content_fail_joined(name, err);
     if (is_binary(&b))
         return fail(err,
                     "'%s' is binary data%s, not lines: -0 if its records end in NUL, --no-gzip to "

@@ -34,6 +34,17 @@ const struct content *content_find_filter(const void *head, size_t n);
 /* The same but for filters that `seen import` reads. */
 const struct content *content_find_other(const void *head, size_t n);
 
+/* Where gzip data begins among other bytes. NULL: nowhere. */
+const char *content_find_gzip(const char *data, size_t n);
+
+/* Has it no control characters? Behind such text: has it several of them, and of bytes above 0x7f a
+ * quarter, as compressed data? Half a kilobyte is enough. */
+bool content_is_text(const void *data, size_t n);
+bool content_is_packed(const void *data, size_t n);
+
+/* Sets *err: files were joined of which some are compressed. Returns false. */
+bool content_fail_joined(const char *name, struct err *err);
+
 /* Can it be a list of keys? If not, says what it is, and what reads it. Of lines (the terminator is
  * '\n'), text in UTF-16 and binary data are refused too. */
 bool content_check(const char *name, const void *head, size_t n, char terminator, bool zipped,

@@ -290,6 +290,10 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
     size_t mark = mark_len(first, len);
     struct names names = {csv->delimiter, bare(first + mark, len - mark), NULL, 0};
     *columns = (struct csv_columns){.used = csv->n, .rest = csv->rest};
+    if (memchr(names.record.p, '\r', names.record.len) != NULL &&
+        memchr(names.record.p, '"', names.record.len) == NULL)
+        return fail(err, "has CRs alone in its first record: tr '\\r' '\\n' <FILE | seen ... makes "
+                         "lines of it");
     if (!keeps_rule(csv, names.record))
         return fail(
             err, "a quote in its first record is at a wrong place (without --csv, -d and -f take "

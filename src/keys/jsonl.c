@@ -368,11 +368,14 @@ bool jsonl_why(const struct jsonl *found, const char *line, size_t len, struct e
         [JSONL_SURROGATE] = "has half a surrogate pair there, which UTF-8 cannot spell",
     };
     if (found->is != JSONL_BROKEN)
-        return fail(err, "%s", why[found->is]);
+        return fail(err, "%s%s", why[found->is],
+                    found->is == JSONL_MISSING && len > 0 && line[0] == '[' ? ": it is an array"
+                                                                            : "");
     const char *bad = found->bad, *end = line + len;
     size_t column = (size_t)(bad - line) + 1;
     if (bad == end)
-        return fail(err, "is not JSON: it ends too early (column %zu)", column);
+        return fail(err, "is not JSON: it ends too early (column %zu)%s", column,
+                    len == 1 ? "; each value must be on one line" : "");
     if (has_word(bad, end, "NaN") || has_word(bad, end, "Infinity") ||
         has_word(bad, end, "-Infinity"))
         return fail(err, "is not JSON: NaN and Infinity are no numbers there (column %zu)", column);

@@ -195,6 +195,33 @@ db.commit()' <list
     sh -c "${command//FILE.../empty -- -x}" | cmp - <(printf 'a\nb\nc\nd\n')
 }
 
+@test "the commands of messages about what is no list of lines" {
+    wild | tr '\r' '!' >list
+    tr '\n' '\r' <list >cr
+    run -0 --separate-stderr seen create f.seen cr
+    command=$(sed -n 's/.*; \(tr .*\) | seen \.\.\. separates them/\1/p' <<<"$stderr")
+    sh -c "${command//FILE/cr}" | cmp - list
+    # Files that cat joins, which may lack their last newline.
+    wild >-x
+    wild | gzip >-y.gz
+    : >empty
+    cat -- -x -y.gz >joined
+    run -2 --separate-stderr seen create g.seen joined
+    command=$(sed -n 's/.*: \(for .*\) | seen \.\.\./\1/p' <<<"$stderr")
+    sh -c "${command//FILE.../-x empty -y.gz}" | cmp - <(awk 1 ./-x ./-x)
+    # The elements of an array are lines of JSON.
+    python3 -c 'import json, sys
+lines = sys.stdin.read().split("\n")
+json.dump([{"id": n, "text": x} for n, x in enumerate(lines, 2**63 - 3)], sys.stdout)' < <(tr -d '\0' <list) >array
+    run -0 --separate-stderr seen create h.seen array
+    command=$(sed -n 's/.*; \(python3 .*\) | seen .*/\1/p' <<<"$stderr")
+    sh -c "${command//FILE/array}" >got
+    seen create -p 1e-9 i.seen < <(tr -d '\0' <list | awk 1)
+    equal "$(seen query -c --jsonl -f .text i.seen got)" "$(wc -l <got)"
+    seen create -p 1e-9 j.seen < <(for i in 5 6 7 8 9; do echo 922337203685477580$i; done)
+    [ "$(seen query -c --jsonl -f .id j.seen got)" = 5 ]
+}
+
 @test "no other command is in a message" {
     grep -ohE '"[a-z0-9]+ (x )?(-[a-zA-Z]|FILE)' "$SOURCE"/src/keys/content.c | tr -d '"' | cut -d ' ' -f 1 | sort -u >there
     printf '%s\n' 7z bzip2 duckdb gzip iconv lz4 lzip pdftotext sqlite3 tar unrar unzip xz zstd | diff - there

@@ -526,6 +526,25 @@ perl -pe 's/^\\\$HEX\\[(.*)]\$/pack \"H*\", \$1/e' writes the bytes that are mea
     printf '%s\n' '$HEX' '$HEX[' '$HEX[]x' 'a$HEX[6b]' | quiet seen create --force f
 }
 
+@test "comments and quotes around all keys are noted by create" {
+    { printf '# one\n#\n'; seq 20; } >list
+    run -0 --separate-stderr seen create f list
+    [ "$stderr" = "seen: note: records in 'list' begin with #, and are keys as others; --comments leaves them out" ]
+    quiet seen create --force --comments f list
+    quiet seen add f list
+    # Words with # before them, and a heading.
+    printf '#%s\n' a b c | quiet seen create --force f
+    printf '# %s\n' 1 | quiet seen create --force f
+    seq -f '"%g"' 20 >list
+    run -0 --separate-stderr seen create --force f list
+    [ "$stderr" = "seen: note: records in 'list' are between quotes, which are taken as part of the key; \
+--csv --no-header -f 1 drops them" ]
+    quiet seen create --force --csv --no-header -f 1 f list
+    [ "$(seq 30 | seen query -c f)" = 20 ]
+    { cat list; echo x; } | sed 's/"7"/7/' | quiet seen create --force f
+    sed 's/.*/&,&/' list | quiet seen create --force f
+}
+
 # hints TEXT COMMAND...: the command says this of `input`, once, and succeeds.
 hints()
 {
@@ -637,6 +656,8 @@ Rar!\0032\0007|a RAR archive|unrar x -inul FILE DIR/ && find DIR -type f -exec a
 %PDF-1.7|a PDF document|pdftotext FILE -
 SQLite format 3\0|an SQLite database|sqlite3 FILE 'SELECT column FROM table'
 END
+    printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 5\n' 7 >packed
+    refused_as 'a pointer of Git LFS' "'git lfs pull' puts the file itself in its place"
     cp g packed
     says="is a filter, not a list of keys: 'seen merge' unites filters, 'seen query --also' asks several"
     refuses "seen: '(standard input)' $says" seen create h <packed
@@ -782,6 +803,114 @@ binary()
     [ "$(seen query -c f list)" = 2 ]
     printf 'Gr\303\266\303\237e\nna\357ve\n\343\201\202\n' >list
     quiet seen create --force f list
+}
+
+@test "lines that end in CR alone are noted, and --csv refuses them" {
+    says="records in '(standard input)' end in CR alone, so that all of them are one key; tr '\r' '\n' <FILE | seen ... separates them"
+    for end in '' '\n'; do
+        # shellcheck disable=SC2059 # escapes
+        printf "a\rb\rc\r$end" >list
+        seen create --force f -k 1
+        seen create --force --counted -n 100 g -k 1
+        for way in 'query -v f' 'query -v --annotate f' 'add f' 'dedup f' 'add g' 'remove g' \
+            'create --force f' 'create --force --crlf f'; do
+            # shellcheck disable=SC2086 # words
+            run -0 --separate-stderr seen $way <list
+            [ "$stderr" = "seen: note: $says" ]
+        done
+    done
+    seq 100000 | tr '\n' '\r' >list
+    run -0 --separate-stderr seen create --force f <list
+    [ "$stderr" = "seen: note: $says" ]
+    printf 'a\rb' | quiet seen create --force f
+    printf '\rab' | quiet seen create --force f
+    printf 'a\r\nb\r\n' | quiet seen create --force --crlf f
+    printf 'a\rb\rc\nd\n' | quiet seen create --force f
+    printf 'a\rb\r' | quiet seen create --force -0 f
+    for way in '-f a' '--no-header -f 1'; do
+        # shellcheck disable=SC2086
+        refuses "seen: '(standard input)' has CRs alone in its first record: tr '\r' '\n' <FILE | seen ... makes lines of it" \
+            seen create --force --csv $way f < <(printf 'a,b\r1,x\r')
+    done
+}
+
+@test "a web page is refused by create, and noted by others" {
+    says="are lines of a web page or of XML; 'curl -f' fails where a server answers with an error page"
+    seen create f -k key
+    cp f before
+    for start in '<!DOCTYPE html>' '<!doctype HTML PUBLIC' '\n <html>' '<html lang="en">' '<?xml version="1.0"?>'; do
+        # shellcheck disable=SC2059 # escapes
+        printf "$start\n<title>404</title>\n" >page
+        refuses "seen: records in 'page' $says" seen create --force f page
+        cmp f before
+        run -1 --separate-stderr seen query f page
+        [ "$stderr" = "seen: note: records in 'page' $says" ]
+    done
+    run -0 --separate-stderr seen dedup f page
+    [ "$stderr" = "seen: note: records in 'page' $says" ]
+    run -0 --separate-stderr seen create --force --trim f page
+    [ "$stderr" = "seen: note: records in 'page' $says" ]
+    printf '<p>\n<html>\n' | quiet seen create --force f
+}
+
+@test "an array of JSON is noted, on one line or on several" {
+    says="seen: note: records in 'list' are one array of JSON; python3 -c 'import json,sys; \
+[print(json.dumps(x)) for x in json.load(sys.stdin)]' <FILE | seen ... --jsonl takes its elements"
+    for list in '["a","b"]' '[{"a":1},\t{"a":2}]\r\n' ' [ ["x"], 7]\n' '[\n  {\n    "a": 1\n  }\n]\n' '[\r\n"a",\r\n"b"\r\n]'; do
+        # shellcheck disable=SC2059 # escapes
+        printf "$list" >list
+        for way in 'create --force f' 'query -v f' 'dedup --create -p 0.001 g'; do
+            rm -f g
+            seen create --force -n 1000 f -k 1
+            # shellcheck disable=SC2086 # words
+            run -0 --separate-stderr seen $way list
+            [ "$stderr" = "$says" ]
+        done
+    done
+    for list in '["a"]' '[1,2]' '["a","b"]\n["c","d"]' '[\n1\n2' '{"a":1,"b":2}' '[abc],[def]'; do
+        # shellcheck disable=SC2059
+        printf "$list" | quiet seen create --force f
+    done
+    # Of a filter of such records, arrays are questions.
+    seq -f '["a","%g"]' 100 | seen create --force f
+    run -1 --separate-stderr seen query f <<<'["a","b"]'
+    [ -z "$stderr" ]
+    refuses 'seen: (standard input):1: has no such member: it is an array (--skip-bad skips such records)' \
+        seen create --force --jsonl -f .a f <<<'[{"a":1}]'
+    refuses 'seen: (standard input):1: is not JSON: it ends too early (column 2); each value must be on one line (--skip-bad skips such records)' \
+        seen create --force --jsonl -f .a f < <(printf '[\n{"a":1}\n]\n')
+}
+
+@test "compressed data behind text is refused, wherever it is" {
+    # shellcheck disable=SC2016 # of the user's shell
+    apart='for f in FILE...; do gzip -cdf <"$f" | awk 1; done | seen ...'
+    seq 2000 | gzip >packed
+    for last in 1 1000 8000 200000 300000; do
+        { seq $last; cat packed; } >list
+        says="seen: 'list' has compressed data behind text: $apart"
+        rm -f f
+        refuses "$says" seen create f list
+        refuses "${says/list/(standard input)}" seen create f < <(cat list)
+        [ ! -e f ]
+        quiet seen create --no-gzip f list
+    done
+    # Nothing of the first 64 KiB is added.
+    { printf 'a\nb'; cat packed; } >list
+    seen create --force -n 10 f -k 1
+    cp f before
+    for way in 'add f' 'dedup f' 'query f'; do
+        # shellcheck disable=SC2086 # words
+        refuses "seen: 'list' has compressed data behind text: $apart" seen $way list
+    done
+    [ "$(seen query -c f -k 1 -k a)" = 1 ]
+    # Other compressed data, behind more than a chunk.
+    seq 100000 | xz >packed
+    refuses "seen: '(standard input)' has compressed data behind text: $apart" seen create g < <(seq 200000 | cat - packed)
+    # Keys of any bytes, and letters of any alphabet.
+    seq 200000 | cat - packed | run -0 seen create -0 g
+    python3 -c 'print("".join(chr(0x430 + i % 32) + "\n" * (i % 9 == 0) for i in range(900000)))' >list
+    quiet seen create --force g list
+    iconv -f UTF-8 -t KOI8-R list | quiet seen create --force g
 }
 
 @test "UTF-16 is refused with the command that converts it, without a byte order mark too" {
