@@ -31,7 +31,8 @@ REVISION := $(if $(wildcard .git),$(shell git rev-parse --short=12 HEAD 2>/dev/n
 endif
 
 # i386: without SSE2, doubles are computed with digits that they do not have, and files would differ.
-ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+MACHINE := $(shell $(CC) -dumpmachine 2>/dev/null)
+ARCH := $(firstword $(subst -, ,$(MACHINE)))
 SSE2 := $(if $(filter i386 i486 i586 i686,$(ARCH)),-msse2 -mfpmath=sse)
 # With _XOPEN_SOURCE alone, macOS and NetBSD hide parts of POSIX, too.
 STD  := $(SSE2) -std=c11 -D_XOPEN_SOURCE=700 -D_DARWIN_C_SOURCE -D_NETBSD_SOURCE -D_FILE_OFFSET_BITS=64 -pthread \
@@ -62,7 +63,7 @@ endif
 WITH_OPENSSL ?= $(if $(filter yes,$(WITH_HIREDIS)),$(call known,openssl),no)
 ifeq ($(WITH_OPENSSL),yes)
 OPENSSL_CFLAGS := -DSEEN_OPENSSL $(call included,openssl)
-OPENSSL_LIBS := $(if $(filter linux%,$(shell $(CC) -dumpmachine | cut -d- -f 2-)),-ldl)
+OPENSSL_LIBS := $(if $(findstring -linux,$(MACHINE)),-ldl)
 endif
 WITH_LIBMD ?= $(call known,libmd)
 ifeq ($(WITH_LIBMD),yes)
@@ -404,7 +405,7 @@ deb: dist
 # On a system of musl, CC makes it, with all its libraries.
 STATIC := $(BUILD)/static
 STATIC_HEADERS := zlib.h zconf.h xxhash.h xxh3.h md4.h md5.h sha1.h sha2.h sodium.h sodium
-ifeq ($(findstring musl,$(shell $(CC) -dumpmachine 2>/dev/null)),)
+ifeq ($(findstring musl,$(MACHINE)),)
 STATIC_LIBS = $(if $(LIBMD_LIBS),md) $(if $(SODIUM_LIBS),sodium) z
 STATIC_WITH = CC=musl-gcc PKG_CONFIG='$(PKG_CONFIG)' WITH_HIREDIS=no \
     CPPFLAGS='-isystem $(abspath $(STATIC))/include $(CPPFLAGS)' \
