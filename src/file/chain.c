@@ -128,20 +128,16 @@ static double rate_left(const struct header *h)
     return left;
 }
 
-/* The capacity of a layer. A forged header may claim more than its bits can hold, which would make
- * the file too long. */
-static uint64_t capacity_of(const struct layer *l)
-{
-    double most = 1.01 * layer_n_at(l, l->fpr_design); /* valid layers stay below this */
-    return (double)l->n_design <= most ? l->n_design : (uint64_t)most;
-}
-
-/* The keys for which all layers were made. */
+/* The keys for which all layers were made. A forged header may claim more than its bits can hold,
+ * which would make the file too long. */
 static double capacity_of_all(const struct header *h)
 {
     double n = 0;
-    for (unsigned i = 0; i < h->n_layers; i++)
-        n += (double)capacity_of(&h->layers[i]);
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        const struct layer *l = &h->layers[i];
+        double most = 1.01 * layer_n_at(l, l->fpr_design); /* valid layers stay below this */
+        n += (double)((double)l->n_design <= most ? l->n_design : (uint64_t)most);
+    }
     return n;
 }
 
@@ -304,19 +300,15 @@ struct header chain_close(struct layers layers, struct counters *counters, unsig
     return h;
 }
 
-static bool has_place(const struct header *h, struct err *err)
-{
-    return h->n_layers < FORMAT_MAX_LAYERS ||
-           fail(err, "it already has the maximum of %u layers", h->n_layers);
-}
-
 bool chain_grow(struct header *h, const char *name, struct err *err)
 {
     struct err why;
     const struct layer *last = &h->layers[chain_newest(h)];
     struct layer *next = &h->layers[h->n_layers];
-    if (!has_place(h, &why) ||
-        !make_growing(next, last->kind, last->generation + 1, next_capacity(capacity_of_all(h)),
+    if (h->n_layers == FORMAT_MAX_LAYERS)
+        return fail(err, "'%s' is full: it already has the maximum of %u layers", name,
+                    h->n_layers);
+    if (!make_growing(next, last->kind, last->generation + 1, next_capacity(capacity_of_all(h)),
                       PART * rate_left(h), true, &why))
         return fail(err, "'%s' is full: %s", name, why.text);
     next->n_before = h->counters.keys_added;

@@ -91,15 +91,6 @@ static uint64_t kept_back(const struct kind *kind, uint64_t size)
     return length_varies(kind) ? size - size / 100 : size;
 }
 
-/* The smallest size that is accepted for a file of this length. */
-static uint64_t least_size(const struct kind *kind, uint64_t len)
-{
-    uint64_t size = length_varies(kind) ? len + len / 99 : len;
-    while (kept_back(kind, size) < len)
-        size++;
-    return size;
-}
-
 static bool too_small(const struct plan *plan, struct err *err)
 {
     char n[NUM_TEXT], size[NUM_TEXT], need[NUM_TEXT], worst[NUM_TEXT];
@@ -108,7 +99,12 @@ static bool too_small(const struct plan *plan, struct err *err)
     num_show_bytes(size, plan->size);
     if (!plan->kind->sizing->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
-    num_show_least_bytes(need, least_size(plan->kind, format_file_len(&enough)));
+    /* The smallest size that is accepted for a file of that length. */
+    uint64_t len = format_file_len(&enough),
+             least = length_varies(plan->kind) ? len + len / 99 : len;
+    while (kept_back(plan->kind, least) < len)
+        least++;
+    num_show_least_bytes(need, least);
     return fail(err, "%s is too small for %s keys: for an FPR of %s it takes %s", size, n,
                 num_show_fpr(worst, WORST_FPR), need);
 }

@@ -321,12 +321,6 @@ static uint64_t sums_len(const struct layer *layer)
     return layer_pages(layer) * FORMAT_SUM; /* at most 2^52 * 4 */
 }
 
-static uint64_t touched_len(const struct layer *layer)
-{
-    uint64_t pages = layer_pages(layer);
-    return pages / 8 + (pages % 8 != 0);
-}
-
 static uint64_t align_up(uint64_t n, uint64_t align)
 {
     return (n + align - 1) / align * align;
@@ -349,7 +343,7 @@ static uint64_t place(struct layer *layer, bool immutable, uint64_t at)
     }
     layer->sums_off = align_up(at, FORMAT_PAGE);
     layer->touched_off = align_up(layer->sums_off + sums_len(layer), FORMAT_PAGE);
-    layer->data_off = align_up(layer->touched_off + touched_len(layer), FORMAT_PAGE);
+    layer->data_off = align_up(layer->touched_off + (layer_pages(layer) + 7) / 8, FORMAT_PAGE);
     return layer->data_off + layer->data_len;
 }
 
@@ -387,11 +381,6 @@ static bool decode_places(struct header *h, struct err *err)
     return true;
 }
 
-static bool has_history(const struct layer *l)
-{
-    return l->generation != 0 || l->since != 0;
-}
-
 /* Generations must differ, so that one layer takes keys, and one at most is void. */
 static bool check_policy(const struct header *h, struct err *err)
 {
@@ -400,7 +389,7 @@ static bool check_policy(const struct header *h, struct err *err)
         const struct kind *kind = h->layers[i].kind;
         if (h->policy != POLICY_FIXED && kind_is_foreign(kind) && !kind_is_exact(kind))
             return damaged(err, "its layers do not fit its policy");
-        if (h->policy == POLICY_FIXED && has_history(&h->layers[i]))
+        if (h->policy == POLICY_FIXED && (h->layers[i].generation != 0 || h->layers[i].since != 0))
             return fail(err, "is damaged: layer %u has bytes set that must be zero", i);
         for (unsigned j = 0; j < i && h->policy != POLICY_FIXED; j++)
             if (h->layers[j].generation == h->layers[i].generation)
@@ -455,7 +444,7 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
 
 /* A file is immutable if no keys can be added to any of its layers. Then, unless it is replaced to
  * add keys, no profile begins. */
-static void set_features(struct header *h)
+void format_place(struct header *h)
 {
     h->incompat &= INCOMPAT_SECRET;
     h->incompat |= INCOMPAT_IMMUTABLE | (h->n_batches > 0 ? INCOMPAT_BATCHES : 0);
@@ -464,11 +453,6 @@ static void set_features(struct header *h)
             h->incompat &= ~(uint32_t)INCOMPAT_IMMUTABLE;
     if (format_is_immutable(h) && h->profile.n == 0 && !kind_counts(h->layers[0].kind))
         h->compat &= ~(uint32_t)COMPAT_PROFILE;
-}
-
-void format_place(struct header *h)
-{
-    set_features(h);
     h->file_len = first_place(h);
     for (unsigned i = 0; i < h->n_layers; i++)
         h->file_len = place(&h->layers[i], format_is_immutable(h), h->file_len);

@@ -11,17 +11,6 @@
 #include "kind/foreign.h"
 #include "file/filter.h"
 
-static void stamp(struct header *h, bool reproducible)
-{
-    memset(h->id, 0, sizeof h->id);
-    h->created = h->changed = 0;
-    if (reproducible)
-        return;
-    h->created = h->changed = format_now();
-    if (!port_random(h->id, sizeof h->id))
-        memcpy(h->id, &h->created, sizeof h->created);
-}
-
 void header_begin(struct header *h, const struct key_rule *rule, bool reproducible)
 {
     *h = (struct header){.compat = (uint32_t)rule->key_len << COMPAT_KEY_LEN_SHIFT,
@@ -35,11 +24,15 @@ void header_begin(struct header *h, const struct key_rule *rule, bool reproducib
         h->compat |= COMPAT_PROFILE;
         h->profile = rule->profile;
     }
-    stamp(h, reproducible);
-    if (!h->hash->keyed)
+    if (h->hash->keyed) {
+        h->incompat |= INCOMPAT_SECRET;
+        h->secret = rule->mark;
+    }
+    if (reproducible)
         return;
-    h->incompat |= INCOMPAT_SECRET;
-    h->secret = rule->mark;
+    h->created = h->changed = format_now();
+    if (!port_random(h->id, sizeof h->id))
+        memcpy(h->id, &h->created, sizeof h->created);
 }
 
 void header_begin_like(struct header *h, const struct header *other, bool reproducible)

@@ -32,15 +32,6 @@ static const char *base_of(const char *path)
 
 /* The file to be replaced. */
 
-/* Opens the current file: for writing if possible, since only that permits the full lock. An
- * overlay copies the file then, for which it may lack space. */
-static int open_old(const struct newfile *nf)
-{
-    int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
-    int fd = openat(nf->dir_fd, base_of(nf->path), O_RDWR | flags);
-    return fd >= 0 ? fd : openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
-}
-
 static bool exists(const char *path, struct err *err)
 {
     return fail(err, "'%s' exists (--force replaces it)", path);
@@ -97,7 +88,12 @@ static bool take_old(struct newfile *nf, struct err *err)
     if (nf->replace && port_is_mounted(nf->dir_fd, base_of(nf->path)))
         return fail(err, "'%s' is a mount point, which cannot be replaced: mount its directory",
                     nf->path);
-    nf->old_fd = open_old(nf);
+    /* For writing if possible, since only that permits the full lock. An overlay copies the file
+     * then, for which it may lack space. */
+    int flags = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
+    nf->old_fd = openat(nf->dir_fd, base_of(nf->path), O_RDWR | flags);
+    if (nf->old_fd < 0)
+        nf->old_fd = openat(nf->dir_fd, base_of(nf->path), O_RDONLY | flags);
     if (nf->old_fd < 0 && errno == ENOENT)
         return true;
     if (nf->old_fd < 0 && nf->replace)
@@ -344,18 +340,13 @@ static bool open_new(struct newfile *nf, const char *path, bool replace, bool fo
     return false;
 }
 
-static bool is_stdout(const char *path)
-{
-    return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0 ||
-           strcmp(path, "/proc/self/fd/1") == 0;
-}
-
 bool newfile_open(struct newfile *nf, const char *path, bool replace, struct err *err)
 {
     nf->path = NULL;
     if (strcmp(path, "-") == 0)
         return fail(err, "a filter cannot go to standard output; './-' is a file of the name '-'");
-    if (is_stdout(path))
+    if (strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/fd/1") == 0 ||
+        strcmp(path, "/proc/self/fd/1") == 0)
         return fail(err, "a filter cannot go to standard output; give the name of a file");
     return open_new(nf, path, replace, false, err);
 }

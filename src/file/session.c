@@ -200,9 +200,9 @@ static void take_counters(struct session *s, struct counters now)
 
 /* ---- Ending a session. */
 
-static uint64_t touched_bytes(const struct layer *layer)
+static size_t touched_bytes(const struct layer *layer)
 {
-    return (layer_pages(layer) + 7) / 8;
+    return (size_t)((layer_pages(layer) + 7) / 8);
 }
 
 /* Only nonzero bytes are cleared, so that untouched pages of the bitmap stay clean. */
@@ -229,18 +229,11 @@ static void renew_layer(const struct filter *f, unsigned layer)
                 pages_renew_sum(f, layer, i * 8 + bit);
 }
 
-static bool is_zero(const struct filter *f, uint64_t from, uint64_t to)
-{
-    while (from < to && f->map[from] == 0)
-        from++;
-    return from == to;
-}
-
 static bool has_marks(const struct filter *f)
 {
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
-        if (l->touched_off != 0 && !is_zero(f, l->touched_off, l->touched_off + touched_bytes(l)))
+        if (l->touched_off != 0 && !bytes_zero(f->map + l->touched_off, touched_bytes(l)))
             return true;
     }
     return false;
@@ -296,11 +289,11 @@ static bool close_file(struct session *s, enum file_state state, bool sync, stru
  * written over marks by mistake hardly ended with them. */
 static bool marks_hold(const struct filter *f)
 {
-    bool ok = is_zero(f, FORMAT_SESSION + PAGE_USED, FORMAT_FIRST_LAYER);
+    bool ok = bytes_zero(page_of(f) + PAGE_USED, FORMAT_PAGE - PAGE_USED);
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
-        ok = ok &&
-             (l->touched_off == 0 || is_zero(f, l->touched_off + touched_bytes(l), l->data_off));
+        uint64_t end = l->touched_off + touched_bytes(l);
+        ok = ok && (l->touched_off == 0 || bytes_zero(f->map + end, (size_t)(l->data_off - end)));
     }
     return ok;
 }
@@ -612,23 +605,19 @@ bool session_touch(struct session *s, unsigned layer, struct hashes keys, size_t
     return ok;
 }
 
-/* After a turn that changed few pages, their checksums are renewed at once, so that readers can
- * check them while the writer waits for input. To do so after many keys would double the time. */
-static void renew_changed(struct session *s)
+void session_unlock(struct session *s)
 {
+    if (s->filter->in_memory)
+        return;
+    /* After a turn that changed few pages, their checksums are renewed at once, so that readers can
+     * check them while the writer waits for input. To do so after many keys would double the time.
+     */
     if (changes_many(s))
         page_of(s->filter)[PAGE_STALE] = 1;
     else if (!is_stale(s->filter))
         for (unsigned i = 0; i < s->n_changed; i++)
             pages_renew_sum(s->filter, s->changed[i].layer, s->changed[i].page);
     s->n_changed = 0;
-}
-
-void session_unlock(struct session *s)
-{
-    if (s->filter->in_memory)
-        return;
-    renew_changed(s);
     store_counters(s);
     unlock(s);
 }
@@ -651,23 +640,19 @@ static bool check_name(const struct session *s, bool *succeeded, struct err *err
     return named || *succeeded;
 }
 
-static bool is_nameless(const struct filter *f)
-{
-    struct stat st;
-    return fstat(f->fd, &st) == 0 && st.st_nlink == 0;
-}
-
 /* Called with the turn lock held. `synced`: this writer's keys are on disk already. A file with a
  * successor, and no other name, stays as it is: writers that come to it later compare the two. */
 static bool leave(struct session *s, bool succeeded, bool sync, bool synced, struct err *err)
 {
     struct err damage;
+    struct stat st;
     bool alone;
     /* A truncated file is found by reading it; to look at its mapping would end the process. */
     if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
         return false;
     bool sound = pages_check_used(s->filter, &damage);
-    bool stays = succeeded && is_nameless(s->filter), ends = alone && !stays;
+    bool nameless = fstat(s->filter->fd, &st) == 0 && st.st_nlink == 0;
+    bool stays = succeeded && nameless, ends = alone && !stays;
     if (!stays)
         store_profile(s);
     if (!(ends ? end_session(s, sync, err) : synced || !sync || session_sync(s, err)))

@@ -72,20 +72,14 @@ static bool append_layer(struct session *s, const struct header *h, struct err *
     return false;
 }
 
-/* Zeroes a layer's data. Keeps the blocks allocated if the file system can. */
-static void zero_data(const struct filter *f, unsigned layer)
-{
-    const struct layer *l = &f->header.layers[layer];
-    if (f->in_memory || !port_clear(f->fd, (off_t)l->data_off, (off_t)l->data_len))
-        memset(f->data[layer], 0, (size_t)l->data_len);
-}
-
-/* Empties a layer, with its touched bits and checksums, also on disk. */
+/* Empties a layer, with its touched bits and checksums, also on disk. Keeps the blocks allocated if
+ * the file system can. */
 static bool empty_layer(struct session *s, const struct header *h, unsigned layer, struct err *err)
 {
     const struct filter *f = s->filter;
     const struct layer *l = &h->layers[layer];
-    zero_data(f, layer);
+    if (f->in_memory || !port_clear(f->fd, (off_t)l->data_off, (off_t)l->data_len))
+        memset(f->data[layer], 0, (size_t)l->data_len);
     if (f->in_memory)
         return true;
     memset(f->map + l->touched_off, 0, (size_t)((layer_pages(l) + 7) / 8));
@@ -111,23 +105,18 @@ bool advance_finish(struct session *s, struct err *err)
     return true;
 }
 
-static bool rotate(struct session *s, struct header *h, struct err *err)
-{
-    chain_void(h);
-    if (!session_change(s, h, err))
-        return false;
-    step_done(1);
-    return advance_finish(s, err);
-}
-
 bool advance(struct session *s, unsigned threads, struct err *err)
 {
     filter_expect(s->filter, true);
     struct header h = chain_close(filter_layers(s->filter), &s->counters, threads);
-    if (format_forgets(&h))
-        return rotate(s, &h, err);
-    return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&
-           session_change(s, &h, err);
+    if (!format_forgets(&h))
+        return chain_grow(&h, s->filter->path, err) && append_layer(s, &h, err) &&
+               session_change(s, &h, err);
+    chain_void(&h);
+    if (!session_change(s, &h, err))
+        return false;
+    step_done(1);
+    return advance_finish(s, err);
 }
 
 static bool check_forgets(const struct filter *f, struct err *err)
@@ -151,22 +140,18 @@ static bool rotate_once(struct session *s, unsigned threads, double *emptied, st
     return ok;
 }
 
-static bool rotate_file(struct filter *f, unsigned threads, double *emptied, struct err *err)
-{
-    struct session s;
-    struct err why;
-    if (!check_forgets(f, err) || !session_begin(&s, f, err))
-        return false;
-    bool ok = rotate_once(&s, threads, emptied, err);
-    return session_end(&s, true, ok ? err : &why) && ok;
-}
-
 bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err)
 {
     struct filter f;
+    struct session s;
+    struct err why;
     if (!filter_open(&f, path, FILTER_WRITE, err))
         return false;
-    bool ok = rotate_file(&f, threads, emptied, err);
+    bool ok = check_forgets(&f, err) && session_begin(&s, &f, err);
+    if (ok) {
+        ok = rotate_once(&s, threads, emptied, err);
+        ok = session_end(&s, true, ok ? err : &why) && ok;
+    }
     filter_close(&f);
     return ok;
 }

@@ -19,15 +19,6 @@ bool assembly_begin(struct assembly *a, struct err *err)
            (!a->prints || output_is_apart(a->file.old_fd, a->out, err));
 }
 
-static bool open_input(struct assembly *a, const char *path, const char *done, struct err *err)
-{
-    struct filter *f = &a->in[a->n_in];
-    if (!filter_open(f, path, FILTER_READ, err))
-        return false;
-    a->n_in++;
-    return header_check_same(&a->in[0].header, a->in[0].path, &f->header, path, done, err);
-}
-
 static bool replaces(const struct assembly *a, unsigned i)
 {
     return a->out != NULL && newfile_replaces(&a->file, a->in[i].fd);
@@ -42,7 +33,10 @@ bool assembly_inputs(struct assembly *a, const char *const *paths, unsigned n, c
     if (a->in == NULL)
         return fail(err, "out of memory");
     for (unsigned i = 0; i < n; i++) {
-        if (!open_input(a, paths[i], done, err))
+        if (!filter_open(&a->in[i], paths[i], FILTER_READ, err))
+            return false;
+        a->n_in++;
+        if (!header_check_same(&a->in[0].header, paths[0], &a->in[i].header, paths[i], done, err))
             return false;
         a->replaces_input |= replaces(a, i);
     }

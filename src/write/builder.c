@@ -94,15 +94,6 @@ static bool limit_memory(struct builder *b, struct err *err)
     return true;
 }
 
-/* Gives at most half of the memory to building threads, which may limit their number. */
-static unsigned visitors_for(const struct builder *b)
-{
-    unsigned visitors = 1;
-    while (visitors < b->to->threads && (visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
-        visitors++;
-    return visitors;
-}
-
 /* Divides the memory among keyset and threads. False: not enough for so many threads. */
 static bool give_memory(const struct builder *b, unsigned threads, struct keyset_spec *spec)
 {
@@ -130,10 +121,14 @@ static uint64_t other_threads(const struct builder *b)
 
 static bool try_keyset(struct builder *b, struct err *err)
 {
-    struct keyset_spec spec = {.visitors = visitors_for(b),
+    struct keyset_spec spec = {.visitors = 1,
                                .counts = b->design->each,
                                .scratch_dir = b->scratch_dir,
                                .part = part_of(b->design)};
+    /* At most half of the memory is for building threads. */
+    while (spec.visitors < b->to->threads &&
+           (spec.visitors + 1) * visitor_memory(b->design) <= b->memory / 2)
+        spec.visitors++;
     while (!give_memory(b, b->to->threads, &spec) && b->to->threads > 1)
         b->to->threads--;
     if (!has_addresses(b->memory + FIRST_THREAD + other_threads(b)))

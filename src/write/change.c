@@ -48,16 +48,6 @@ static bool remembers(const struct change *c, const struct header *h)
     return false;
 }
 
-/* Appends this batch's ID to those of the old file; forgets the oldest if they are too many. */
-static void add_id(const struct change *c, struct header *h)
-{
-    if (c->batch_id == NULL)
-        return;
-    if (h->n_batches == FORMAT_MAX_BATCHES)
-        memmove(h->batch, h->batch + 1, (size_t)--h->n_batches * FORMAT_BATCH);
-    memcpy(h->batch[h->n_batches++], c->id, FORMAT_BATCH);
-}
-
 bool change_suits(const char *name, bool *suits, struct err *err)
 {
     struct header h;
@@ -223,7 +213,12 @@ static bool replace(struct change *c, const struct batch_map *b, struct err *err
     const uint8_t *data[] = {old->data[0], b->data};
     combine_plan(a, c->op, &(struct union_of){.n = 2, .layer = layer, .data = data}, 0);
     a->header.created = old->header.created;
-    add_id(c, &a->header);
+    if (c->batch_id != NULL) { /* the oldest is forgotten if they are too many */
+        struct header *h = &a->header;
+        if (h->n_batches == FORMAT_MAX_BATCHES)
+            memmove(h->batch, h->batch + 1, (size_t)--h->n_batches * FORMAT_BATCH);
+        memcpy(h->batch[h->n_batches++], c->id, FORMAT_BATCH);
+    }
     if (c->op == COUNTS_ADD) /* of keys that may be new */
         header_learn(&a->header, &c->learned, old->header.counters.keys_added,
                      old->header.counters.keys_added + c->n);

@@ -29,16 +29,6 @@ struct refit {
     _Atomic uint64_t n_put;
 };
 
-/* Memory for `most` keys; most of it is not touched before keys come. The number of keys kept must
- * not depend on the number of threads, so each thread adds its own memory. A keyset uses a quarter
- * of its memory to scan partitions and gives a quarter of the rest to the workers' own use: of 16
- * bytes, 9 are for keys that any worker puts. A worker takes 1 MiB of input, 1 MiB for a block in
- * each partition, and less than 1 MiB for the rest; with the quarter, less than 4 MiB. */
-static uint64_t memory_for(uint64_t most, unsigned threads)
-{
-    return 16 * most + ((uint64_t)threads << 22);
-}
-
 struct refit *refit_new(const struct header *h, const struct stat *file,
                         const struct key_rule *rule, const struct refit_limits *limits)
 {
@@ -54,7 +44,12 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
                                 .rule = rule,
                                 .exact = true,
                                 .scratch_dir = limits->scratch_dir};
-    r->build.memory = memory_for(limits->in_memory, limits->threads);
+    /* Most of the memory is not touched before keys come. The number of keys kept must not depend
+     * on the number of threads, so each thread adds its own memory. A keyset uses a quarter of its
+     * memory to scan partitions and gives a quarter of the rest to the workers' own use: of 16
+     * bytes, 9 are for keys that any worker puts. A worker takes 1 MiB of input, 1 MiB for a block
+     * in each partition, and less than 1 MiB for the rest; with the quarter, less than 4 MiB. */
+    r->build.memory = 16 * limits->in_memory + ((uint64_t)limits->threads << 22);
     memcpy(r->id, h->id, sizeof r->id);
     r->dev = file->st_dev;
     r->ino = file->st_ino;
@@ -69,15 +64,6 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     return NULL;
 }
 
-static void give_up(struct refit *r)
-{
-    pthread_rwlock_wrlock(&r->gate);
-    if (!r->given_up)
-        builder_free(&r->build);
-    r->given_up = true;
-    pthread_rwlock_unlock(&r->gate);
-}
-
 void refit_put(struct refit *r, unsigned worker, struct hashes keys, size_t n)
 {
     struct err ignored;
@@ -85,8 +71,13 @@ void refit_put(struct refit *r, unsigned worker, struct hashes keys, size_t n)
     bool ok = r->given_up || (atomic_fetch_add(&r->n_put, n) + n <= r->most &&
                               builder_put(&r->build, worker, keys, n, &ignored));
     pthread_rwlock_unlock(&r->gate);
-    if (!ok)
-        give_up(r);
+    if (ok)
+        return;
+    pthread_rwlock_wrlock(&r->gate);
+    if (!r->given_up)
+        builder_free(&r->build);
+    r->given_up = true;
+    pthread_rwlock_unlock(&r->gate);
 }
 
 /* Is it the file that this process made? A file with two names would become two files. */

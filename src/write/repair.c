@@ -13,18 +13,14 @@
 #include "file/session.h"
 #include "write/assembly.h"
 
-/* Damaged pages of each layer. */
-struct damage {
-    uint64_t pages[FORMAT_MAX_LAYERS];
-};
-
+/* Counts the damaged pages of each layer. */
 static void count_page(void *ctx, unsigned layer, uint64_t page, uint64_t offset, const char *why)
 {
-    struct damage *d = ctx;
+    uint64_t *damaged = ctx;
     (void)page;
     (void)offset;
     (void)why;
-    d->pages[layer]++;
+    damaged[layer]++;
 }
 
 /* Sets all bits of a page. Bytes behind the last bit are padding, or belong to the other program's
@@ -49,15 +45,6 @@ static bool fill_page(const struct layer *l, uint64_t page, uint8_t *out)
 
 /* A tenth of the pages with all bits set: an FPR of a tenth. */
 enum { MOST_FILLED = 10 };
-
-static bool refuse(const struct repair *r, uint64_t damaged, uint64_t pages, unsigned layer,
-                   struct err *err)
-{
-    return fail(err,
-                "'%s' is damaged in %" PRIu64 " of the %" PRIu64 " page%s of layer %u, which is "
-                "too much to repair: make it again",
-                r->path, damaged, pages, num_plural(pages), layer);
-}
 
 /* Fills the damaged pages of a layer that was copied. */
 static bool fill_layer(struct repair *r, struct assembly *a, unsigned layer, struct err *err)
@@ -134,14 +121,16 @@ static bool write_in_place(struct repair *r, struct filter *f, struct err *err)
 /* Counts the damaged pages; fails if they are too many. */
 static bool check_pages(struct repair *r, const struct filter *f, bool *damaged, struct err *err)
 {
-    struct damage d = {{0}};
-    uint64_t unchecked;
-    *damaged = pages_check_all(f, r->threads, &unchecked, count_page, &d) != 0;
+    uint64_t unchecked, in_layer[FORMAT_MAX_LAYERS] = {0};
+    *damaged = pages_check_all(f, r->threads, &unchecked, count_page, in_layer) != 0;
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         uint64_t pages = layer_pages(&f->header.layers[i]);
         r->n_pages += pages;
-        if (d.pages[i] > pages / MOST_FILLED)
-            return refuse(r, d.pages[i], pages, i, err);
+        if (in_layer[i] > pages / MOST_FILLED)
+            return fail(err,
+                        "'%s' is damaged in %" PRIu64 " of the %" PRIu64 " page%s of layer %u, "
+                        "which is too much to repair: make it again",
+                        r->path, in_layer[i], pages, num_plural(pages), i);
     }
     return true;
 }

@@ -84,14 +84,6 @@ static void fold_header(struct assembly *a, double p)
     }
 }
 
-/* The counters match the bits that were read if the file was clean and no writer has come since. A
- * writer writes a header before it changes a bit. */
-static bool counters_hold(const struct filter *f)
-{
-    atomic_thread_fence(memory_order_acquire);
-    return f->header.state == STATE_CLEAN && !filter_changed(f);
-}
-
 static bool fold(struct assembly *a, double p, struct err *err)
 {
     char had[NUM_TEXT], wanted[NUM_TEXT];
@@ -109,8 +101,12 @@ static bool fold(struct assembly *a, double p, struct err *err)
     if (a->census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
                     a->in[0].path, num_show_fpr(had, a->census.fpr), num_show_fpr(wanted, p));
-    /* How many keys older layers took for known before they were folded is unknown. */
-    bool given_at_once = h->made == h->counters.keys_added && counters_hold(&a->in[0]);
+    /* The counters match the bits that were read if the file was clean and no writer has come
+     * since: a writer writes a header before it changes a bit. How many keys older layers took for
+     * known before they were folded is unknown. */
+    atomic_thread_fence(memory_order_acquire);
+    bool match = a->in[0].header.state == STATE_CLEAN && !filter_changed(&a->in[0]);
+    bool given_at_once = h->made == h->counters.keys_added && match;
     if (!given_at_once && !format_forgets(h))
         assembly_count(a, NULL);
     return true;
@@ -155,14 +151,6 @@ static bool drop_bits(struct assembly *a, double p, struct err *err)
     return true;
 }
 
-/* The fewest bits, up to `bits`, for which n / 2^bits is at most p. */
-static unsigned bits_of_rate(double n, double p, unsigned bits)
-{
-    while (bits > 1 && ldexp(fmax(1, n), 1 - (int)bits) <= p)
-        bits--;
-    return bits;
-}
-
 /* The same for a counted set. */
 static bool narrow(struct assembly *a, double p, struct err *err)
 {
@@ -175,7 +163,9 @@ static bool narrow(struct assembly *a, double p, struct err *err)
     if (census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s", f->path,
                     num_show_fpr(fpr, census.fpr), num_show_fpr(wanted, p));
-    unsigned bits = bits_of_rate(census.n, p, layer_fingerprint(layer));
+    unsigned bits = layer_fingerprint(layer); /* the fewest for which n / 2^bits is at most p */
+    while (bits > 1 && ldexp(fmax(1, census.n), 1 - (int)bits) <= p)
+        bits--;
     combine_plan(a, COUNTS_ADD, &(struct union_of){.n = 1, .layer = &layer, .data = &data}, bits);
     struct layer *made = &a->header.layers[0];
     a->header.fpr_design = made->fpr_design = p;

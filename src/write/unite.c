@@ -40,16 +40,6 @@ struct unite {
     const uint8_t **part_data;
 };
 
-static void add_source(struct unite *u, const struct filter *f, unsigned i, unsigned to)
-{
-    struct source *s = &u->source[u->n_sources++];
-    s->layer = &f->header.layers[i];
-    s->data = f->data[i];
-    s->to = to;
-    u->layer[to].n++;
-    u->layer[to].fpr_design += s->layer->fpr_design;
-}
-
 /* Can a layer be united with layer `to` of the result, into `united`? */
 static bool fits(const struct unite *u, unsigned to, const struct layer *layer, enum meets meets,
                  struct layer *united)
@@ -109,7 +99,12 @@ static bool place_layer(struct unite *u, const struct filter *f, unsigned which,
         u->layer[to].meets = meets;
     }
     h->layers[to] = united;
-    add_source(u, f, which, to);
+    struct source *s = &u->source[u->n_sources++];
+    s->layer = layer;
+    s->data = f->data[which];
+    s->to = to;
+    u->layer[to].n++;
+    u->layer[to].fpr_design += layer->fpr_design;
     return true;
 }
 

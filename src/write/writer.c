@@ -117,14 +117,6 @@ static void settle(const struct writer *w)
     w->out->dropped += dropped * (double)w->new / added;
 }
 
-/* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once. */
-static void expect_keys(const struct writer *w, size_t n)
-{
-    const struct layer *layer = newest(w);
-    if (keys_in_layer(w) == 0 && n >= layer_pages(layer) / 4 && !layout_is_sparse(layer))
-        port_fill(w->session.filter->data[w->layer], (size_t)layer->data_len);
-}
-
 /* Finds the layer that takes keys, and how full it is. A call brings n of them. */
 static void begin_layer(struct writer *w, size_t n)
 {
@@ -151,7 +143,10 @@ static void begin_layer(struct writer *w, size_t n)
     w->max_n = limit < 1 ? keys_at(w, limit) : INFINITY;
     if (is_near_limit(w, 0))
         count_bits(w);
-    expect_keys(w, n);
+    /* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once.
+     */
+    if (keys_in_layer(w) == 0 && n >= layer_pages(newest(w)) / 4 && !layout_is_sparse(newest(w)))
+        port_fill(w->session.filter->data[w->layer], (size_t)newest(w)->data_len);
 }
 
 bool writer_check(const struct header *h, const char *name, const struct add_options *options,
@@ -255,14 +250,6 @@ void writer_warn(const struct header *h, const char *name, double fpr, char text
                  "'%.300s' is fuller than it was made for: its current false-positive rate is %s, "
                  "its design rate %s",
                  name, now, num_show_fpr(design, layers_shown_fpr(h)));
-}
-
-static void warn(struct writer *w)
-{
-    count_bits(w);
-    w->out->too_full = is_high(w);
-    if (w->out->too_full)
-        writer_warn(header_of(w), name_of(w), fpr_at(w, w->n), w->out->warning);
 }
 
 /* ---- A piece: keys that go into a layer together, of up to LAYER_BATCH adjacent records, without
@@ -494,8 +481,12 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
         enum add_result result = add_some(w, c, end, err);
         if (result != ADD_OK)
             return result;
-        if (!w->out->too_full && is_high(w))
-            warn(w);
+        if (w->out->too_full || !is_high(w))
+            continue;
+        count_bits(w);
+        w->out->too_full = is_high(w);
+        if (w->out->too_full)
+            writer_warn(header_of(w), name_of(w), fpr_at(w, w->n), w->out->warning);
     }
     return ADD_OK;
 }
@@ -516,12 +507,6 @@ static bool catch_up(struct writer *w, size_t n, struct err *err)
     return true;
 }
 
-static bool sync_is_due(const struct writer *w)
-{
-    uint64_t every = w->options.sync_every;
-    return every != 0 && w->out->n_new - w->since_sync >= every;
-}
-
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
@@ -535,7 +520,8 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
         result = add_all(w, &call, err);
     session_unlock(&w->session);
     *done = call.done;
-    if (result == ADD_FAILED || !sync_is_due(w))
+    uint64_t every = w->options.sync_every;
+    if (result == ADD_FAILED || every == 0 || w->out->n_new - w->since_sync < every)
         return result;
     w->since_sync = w->out->n_new;
     return session_sync(&w->session, err) ? result : ADD_FAILED;
