@@ -19,12 +19,10 @@
 
 bool disk_is_address(const char *name)
 {
-    static const char *const schemes[] = {"redis://", "rediss://", "redis+unix://",
-                                          "redis-socket://", "unix://"};
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strncasecmp(name, schemes[i], strlen(schemes[i])) == 0)
-            return true;
-    return false;
+    static const char of_scheme[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.";
+    size_t n = strspn(name, of_scheme);
+    return n > 0 && strncmp(name + n, "://", 3) == 0;
 }
 
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,

@@ -22,8 +22,8 @@
 
 #include "base/err.h"
 
-/* Is it an address in Redis: does it begin with redis://, rediss://, redis+unix:// or another
- * name of that? A file with such a name can be given as ./redis://... */
+/* Is it an address: does it begin with a scheme, such as redis://? A file with such a name can be
+ * given as ./redis://... */
 bool disk_is_address(const char *name);
 
 /* Writes all of buf at offset `off`. */

@@ -83,8 +83,8 @@ const struct opt keyopt_prep_opts[] = {
     {0, "upper", NULL, "fold ASCII letters to capitals", BIT(struct keyopt, rule.prep, PREP_UPPER)},
     {'x', "hex", NULL, "decode the key from hexadecimal digits",
      BIT(struct keyopt, rule.prep, PREP_HEX)},
-    {300, "digest", "DIGEST", "store each key's digest: sha1, sha256, md5 or ntlm", OWN,
-     .not_with = " hex", .why = "computes digests (--input-digests reads them)"},
+    {300, "digest", "DIGEST", "store each key's digest: " DIGEST_NAMES, OWN, .not_with = " hex",
+     .why = "computes digests (--input-digests reads them)"},
     {0},
 };
 
@@ -227,9 +227,7 @@ static bool take_digest(struct keyopt *keyopt, const struct opt_parser *p)
 {
     const struct digest *digest = digest_by_name(p->value);
     if (digest == NULL)
-        return opt_refuse(p->command,
-                          "option '%s': '%s' is not a digest: there are sha1, sha256, md5 and ntlm",
-                          p->name, p->value);
+        return opt_refuse(p->command, "option '%s': '%s' is not " DIGEST_NAMES, p->name, p->value);
     keyopt->rule.prep |= digest->id << PREP_DIGEST_SHIFT;
     return true;
 }

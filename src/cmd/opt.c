@@ -15,6 +15,7 @@
 #include "base/typing.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
+#include "keys/digest.h"
 #include "file/chain.h"
 #include "store/store.h"
 
@@ -154,7 +155,7 @@ static const char *meant_by(const char *given, size_t len)
     "see seen(7), 'A sliding week'"
 
 #define SIZES   "--capacity and --fpr give the size; the numbers of bits and hashes follow"
-#define DIGESTS "--digest takes the digests of keys: sha1, sha256, md5 or ntlm"
+#define DIGESTS "--digest takes the digests of keys: " DIGEST_NAMES
 
 /* For all commands; a row of the command's own comes first. */
 static const struct opt_hint common_hints[] = {

@@ -87,8 +87,8 @@ static bool look_at_system(struct filter *f, const struct stat *st, struct err *
 
 static bool cannot_open(const struct filter *f, struct err *err)
 {
-    if (errno == ENOENT && strstr(f->path, "://") != NULL)
-        return fail(err, "'%s' is an address: 'seen import' makes a file of a filter in Redis",
+    if (errno == ENOENT && disk_is_address(f->path))
+        return fail(err, "'%s' is an address: 'seen import' makes a file of the filter there",
                     f->path);
     if (errno == ENOENT && strcmp(f->path, "-") == 0)
         return fail(err, "a filter is a file, and cannot come from standard input");

@@ -321,8 +321,8 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         return fail(err, "out of memory");
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (nf->dir_fd < 0 && errno == ENOENT && strstr(path, "://") != NULL)
-        return fail(err, "'%s' is an address: 'seen export' writes a filter into Redis", path);
+    if (nf->dir_fd < 0 && errno == ENOENT && disk_is_address(path))
+        return fail(err, "'%s' is an address: 'seen export' writes a filter there", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);
     remove_dead(nf->dir_fd, nf->path);

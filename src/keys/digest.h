@@ -39,6 +39,9 @@ struct digest {
     const char *wrong; /* for wrong digits: "is not a SHA-1 digest (40 hexadecimal digits)" */
 };
 
+/* The names of all, for messages. */
+#define DIGEST_NAMES "sha1, sha256, md5 or ntlm"
+
 /* NULL: there is none. */
 const struct digest *digest_by_id(unsigned id);
 const struct digest *digest_by_name(const char *name);

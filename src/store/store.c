@@ -8,50 +8,51 @@
 #include "base/disk.h"
 #include "file/filter.h"
 
-static const struct store_place files = {"", file_open, file_prepare, NULL, NULL};
+static const struct store_place files = {.open = file_open, .prepare = file_prepare};
 
-static const struct store_place *place_of(const char *name)
+/* NULL: this program cannot open such stores. */
+static const struct store_place *place_of(const char *name, struct err *err)
 {
-    for (const struct store_place *place = store_servers; place->prefix != NULL; place++)
-        if (strncasecmp(name, place->prefix, strlen(place->prefix)) == 0)
-            return place;
-    return &files;
-}
-
-/* The same; NULL: this program cannot open such stores. */
-static const struct store_place *built_place(const char *name, struct err *err)
-{
-    const struct store_place *place = place_of(name);
+    const struct store_place *place = store_servers;
+    if (store_is_file(name))
+        return &files;
+    while (place->prefix != NULL && strncasecmp(name, place->prefix, strlen(place->prefix)) != 0)
+        place++;
     if (place->open != NULL)
         return place;
-    fail(err,
-         "cannot connect to '%.1000s': this program was built without hiredis (on Debian, install "
-         "libhiredis-dev and build it again)",
-         name);
+    if (place->prefix != NULL)
+        fail(err, "cannot connect to '%.1000s': this program was built without %s", name,
+             place->needs);
+    else
+        fail(err, "cannot open '%.1000s': no filters are known at such an address", name);
     return NULL;
 }
 
 struct store *store_open(const char *name, enum store_mode mode, const struct open_options *options,
                          struct err *err)
 {
-    const struct store_place *place = built_place(name, err);
+    const struct store_place *place = place_of(name, err);
     return place != NULL ? place->open(name, mode, options, err) : NULL;
 }
 
 struct store *store_prepare(const char *name, const struct store_plan *plan,
                             const struct open_options *options, bool *there, struct err *err)
 {
-    const struct store_place *place = built_place(name, err);
-    return place != NULL ? place->prepare(name, plan, options, there, err) : NULL;
+    const struct store_place *place = place_of(name, err);
+    if (place != NULL && place->prepare != NULL)
+        return place->prepare(name, plan, options, there, err);
+    if (place != NULL)
+        fail(err, "cannot make '%.1000s': filters there are only asked", name);
+    return NULL;
 }
 
-/* The same; NULL also for files. */
+/* From which whole filters are copied: not a file. */
 static const struct store_place *server_place(const char *name, struct err *err)
 {
-    const struct store_place *place = built_place(name, err);
+    const struct store_place *place = place_of(name, err);
     if (place == NULL || place->pull != NULL)
         return place;
-    fail(err, "'%.1000s' is not an address in Redis", name);
+    fail(err, "cannot copy '%.1000s': filters there are only asked", name);
     return NULL;
 }
 

@@ -12,8 +12,7 @@
  *     store_add(s, keys, known, n, &done, &err);                     // one thread at a time
  *     store_add_end(s, sync, &err);
  *
- * To add a new kind of store, implement one `struct store_ops` and add its name prefix to the list
- * store_servers.
+ * To add a new kind of store, implement one `struct store_ops` and add a line to store_servers.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -225,8 +224,9 @@ static inline bool store_add_end(struct store *s, bool sync, struct err *err)
 
 /* ---- For store.c: where stores are that are not files. The prefix of a name tells. */
 struct store_place {
-    const char *prefix;
-    /* NULL, as all others then: this program was built without them. */
+    const char *prefix; /* "name://" */
+    const char *needs;  /* the library without which `open` is not built */
+    /* NULL, as all others then: this program was built without them. The others may be NULL. */
     struct store *(*open)(const char *name, enum store_mode mode,
                           const struct open_options *options, struct err *err);
     struct store *(*prepare)(const char *name, const struct store_plan *plan,

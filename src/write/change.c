@@ -67,7 +67,7 @@ bool change_check(const char *name, struct err *err)
         return suits;
     if (disk_is_address(name))
         return fail(err,
-                    "'%s' is in Redis: keys can be removed only from files that 'seen create "
+                    "'%s' is an address: keys can be removed only from files that 'seen create "
                     "--counted' makes",
                     name);
     return fail(err,

@@ -449,7 +449,7 @@ chosen to do harm; a filter made with --secret takes them" ]
             seen remove $f.seen -k a
     done
     uri=redis://127.0.0.1:1/x
-    refuses "seen: '$uri' is in Redis: keys can be removed only from files that 'seen create --counted' makes" \
+    refuses "seen: '$uri' is an address: keys can be removed only from files that 'seen create --counted' makes" \
         seen remove "$uri" -k a
     for command in dedup rotate; do
         run -2 --separate-stderr seen $command n.seen </dev/null

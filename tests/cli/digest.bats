@@ -265,7 +265,7 @@ PYTHON
             seen $command --digest md5 sha1 -k "$digest"
         run -2 seen $command --hex sha1 -k "$digest"
         [[ $output == "seen: 'sha1' was made without --hex, which cannot be added later"* ]]
-        refuses "seen: option '--digest': 'SHA-1' is not a digest: there are sha1, sha256, md5 and ntlm" \
+        refuses "seen: option '--digest': 'SHA-1' is not sha1, sha256, md5 or ntlm" \
             seen $command --digest SHA-1 sha1 -k a
     done
     for both in '--hex --digest md5' '--digest md5 -x'; do

@@ -603,9 +603,9 @@ has 2500" seen export f.seen -o "$name"
 
 @test "commands for files say how a file is made of a filter in Redis" {
     for command in verify rotate; do
-        refuses "seen: 'redis://a/b' is an address: 'seen import' makes a file of a filter in Redis" \
+        refuses "seen: 'redis://a/b' is an address: 'seen import' makes a file of the filter there" \
             seen $command redis://a/b
     done
-    refuses "seen: 'redis://a/b' is an address: 'seen export' writes a filter into Redis" \
+    refuses "seen: 'redis://a/b' is an address: 'seen export' writes a filter there" \
         seen create redis://a/b -n 5
 }

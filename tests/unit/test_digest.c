@@ -47,6 +47,7 @@ TEST(digests_have_names_and_numbers)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct digest *d = digest_by_id(all[i].id);
         CHECK(d != NULL && d == digest_by_name(all[i].name) && d->len == all[i].len);
+        CHECK(strstr(DIGEST_NAMES, all[i].name) != NULL);
     }
     CHECK(digest_by_id(0) == NULL && digest_by_id(5) == NULL);
     CHECK(digest_by_name("none") == NULL && digest_by_name("SHA1") == digest_by_id(1));
