@@ -206,6 +206,17 @@ static bool is_hex_escape(struct look *l, const struct record *r)
            ends_in(r->key, r->key_len, ']');
 }
 
+/* GNU's sha1sum and its like put a backslash before a digest if the name behind it is escaped. */
+static bool is_escaped(struct look *l, const struct record *r)
+{
+    (void)l;
+    if (!r->has_key || r->key_len < 33 || r->key[0] != '\\')
+        return false;
+    size_t digits = count_digits(r->key + 1, r->key_len - 1), end = digits + 1;
+    return digits >= 32 && digits <= 128 && digits % 8 == 0 &&
+           (end == r->key_len || r->key[end] == ' ');
+}
+
 /* Does the field begin with a quote that ends in a later one or, if fields are counted from the
  * end, end with one that begins in an earlier one? */
 static bool is_torn(const char *p, const char *end, bool from_end)
@@ -284,6 +295,9 @@ static const struct {
      "are like $HEX[6b6579], which is taken as it is; perl -pe "
      "'s/^\\$HEX\\[(.*)]$/pack \"H*\", $1/e' writes the bytes that are meant"},
     {OF_LINES | NAMED, is_quoted, "there is a delimiter between quotes: --csv understands quotes"},
+    {OF_LINES | NAMED, is_escaped,
+     "sha1sum and its like put a backslash before the digest of a file whose name has one, or a "
+     "newline; sha1sum -z ... | seen ... -0 has none"},
     {OF_LINES | AT_BEGIN | WHOLE, is_cr_alone,
      "end in CR alone, so that all of them are one key; tr '\\r' '\\n' <FILE | seen ... separates "
      "them"},

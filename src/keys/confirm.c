@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "keys/confirm.h"
 
+#include <ctype.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -51,12 +52,31 @@ static bool fail_unsorted(const struct confirm *c, struct err *err)
     return fail(err, "'%s' is not sorted as LC_ALL=C sort does it", c->path);
 }
 
+/* Is it as the lines of lists of stolen passwords, DIGEST:COUNT? */
+static bool is_counted_line(const char *line, size_t len)
+{
+    size_t digits = 0, end;
+    while (digits < len && isxdigit((unsigned char)line[digits]))
+        digits++;
+    for (end = digits + 1; end < len && line[end] >= '0' && line[end] <= '9'; end++)
+        ;
+    len -= end + 1 == len && line[end] == '\r';
+    return digits >= 32 && end == len && len > digits + 1 && line[digits] == ':';
+}
+
 /* Can the line be a key of the filter? If not, the lines are not prepared as keys, and some would
  * never be found. */
 static bool is_key(const struct confirm *c, const char *line, size_t len, struct err *err)
 {
     bool cr = c->crlf && len > 0 && line[len - 1] == '\r';
     const char *why = key_unprepared(c->prep, line, len - cr);
+    bool digests = prep_in_digits(c->prep) || (c->prep & PREP_FLAGS) == 0;
+    if (digests && is_counted_line(line, len - cr))
+        return fail(
+            err,
+            "lines of '%s' look like DIGEST:COUNT; 'cut -d: -f1 FILE >LIST' makes a list of "
+            "keys",
+            c->path);
     return why == NULL || (cr && key_unprepared(c->prep, line, len) == NULL) ||
            fail(err, "a line of '%s' %s: keys are listed as the filter prepares them", c->path,
                 why);

@@ -79,10 +79,119 @@ bits_of()
     [ "$stderr" = "seen: note: keys $said" ]
     printf %s "$digest" >one
     refuses "seen: records in 'one' $said" seen create --digest sha1 g.seen one
+    refuses "seen: records in '(standard input)' $said" seen create -0 --digest sha1 g.seen < <(printf '%s\0' "$digest")
+    refuses "seen: keys $said" seen create --digest sha1 g.seen -k "$digest"
     # Those of another length, and those that are not alike, are passwords.
     sha256sum </dev/null | cut -c 1-64 | quiet seen create --digest sha1 g.seen
     { cat digests; echo x; } | quiet seen create --force --digest sha1 g.seen
     { seq 8; cat digests; } | quiet seen create --force --digest sha1 g.seen
+}
+
+# sums: sha1sum's lines for 200 files, one with a backslash in its name and one with a newline.
+sums()
+{
+    mkdir fs
+    for i in {1..198}; do echo "$i" >"fs/$i"; done
+    echo b >'fs/a\b'
+    echo n >$'fs/a\nb'
+    sha1sum fs/* >sums
+}
+
+@test "GNU's backslash before a digest is noted, wherever it is, and -z has none" {
+    sums
+    says="sha1sum and its like put a backslash before the digest of a file whose name has one, or a newline; \
+sha1sum -z ... | seen ... -0 has none"
+    for i in fs/*; do sha1sum <"$i"; done | cut -c -40 | seen create -p 1e-9 bad.seen
+    first=$(grep -n '^[\]' sums | sed 's/:.*//;q')
+    run -0 --separate-stderr seen query -c -w -f 1 bad.seen sums
+    [ "$output" = 198 ]
+    [ "$stderr" = "seen: note: sums:$first: $says" ]
+    for way in 'add bad.seen' 'create --force -w -f 1 f' 'dedup'; do
+        # shellcheck disable=SC2086 # words
+        run -0 --separate-stderr seen $way <sums
+        [ "$stderr" = "seen: note: (standard input):$first: $says" ]
+    done
+    # It comes before the error where digits are needed.
+    seen create --force --hex f.seen < <(cut -c -40 sums | grep -v '^[\]')
+    run -2 --separate-stderr seen query -w -f 1 f.seen sums
+    [ "${stderr_lines[0]}" = "seen: note: sums:$first: $says" ]
+    [[ ${stderr_lines[1]} == "seen: sums:$first: not hexadecimal"* ]]
+    sha1sum -z fs/* >sums0
+    run -0 --separate-stderr seen query -0 -c -w -f 1 bad.seen sums0
+    [[ $output == 200 && -z $stderr ]]
+    # Passwords with a backslash first.
+    printf '%s\n' '\5f4dcc3b5aa765d61d8327deb882cf9' '\5f4dcc3b5aa765d61d8327deb882cf990' | quiet seen create --force f
+}
+
+@test "digests with names behind them: the field is told, and proved" {
+    sums
+    cut -c -40 sums | tr -d "\\\\" | seen create -p 1e-9 known.seen
+    says="these begin with a digest and go on, its keys do not: -w -f 1, or -d: -f 1"
+    run -1 --separate-stderr seen query known.seen <(grep -v '^[\]' sums)
+    [[ $stderr == "seen: note: none of these 198 keys is in 'known.seen', but '"*"' is: $says" ]]
+    run -1 --separate-stderr seen query known.seen <(head -n 1 sums)
+    [[ $stderr == "seen: note: this key is not in 'known.seen', but '"*"' is: $says" ]]
+    # Without a last newline, of few keys, and of --binary.
+    head -n 9 sums | cut -c -40 | seen create --force -p 1e-9 known.seen
+    run -1 --separate-stderr seen query known.seen < <(head -n 1 sums | tr -d '\n')
+    [[ $stderr == *"' is: $says" ]]
+    run -1 --separate-stderr seen query known.seen < <(sed 's/  / */;q' sums)
+    [[ $stderr == *"' is: $says" ]]
+    run -1 --separate-stderr seen query known.seen -k "$(head -n 1 sums)"
+    [[ $stderr == *"' is: $says" ]]
+}
+
+@test "digests in the other case: one is enough, in any way" {
+    seq 2000 | while read -r i; do printf 'abcd%036x\n' $((i * 0xabcdef0123)); done >small
+    tr a-f A-F <small >capitals
+    seen create -p 1e-6 up.seen capitals
+    seen create -p 1e-6 low.seen small
+    up="these digests have small letters, its keys capitals: make it with --upper"
+    low="these digests have capitals, its keys small letters: make it with --ignore-case"
+    for n in 1 20 2000; do
+        run -1 --separate-stderr seen query up.seen < <(head -n $n small)
+        [[ $stderr == "seen: note: "*" in 'up.seen', but '"*"' is: $up" ]]
+        run -1 --separate-stderr seen query low.seen < <(head -n $n capitals)
+        [[ $stderr == "seen: note: "*" in 'low.seen', but '"*"' is: $low" ]]
+    done
+    run -1 --separate-stderr seen query up.seen -k "$(head -n 1 small)"
+    [[ $stderr == *"' is: $up" ]]
+    run -1 --separate-stderr seen query -0 up.seen < <(head -n 1 small | tr '\n' '\0')
+    [[ $stderr == *"' is: $up" ]]
+    run -1 --separate-stderr seen query up.seen < <(printf %s "$(head -n 1 small)")
+    [[ $stderr == *"' is: $up" ]]
+    run -0 --separate-stderr seen add up.seen < <(head -n 30 small)
+    [[ $stderr == *"' is: $up" ]]
+    # With the option, or bytes in place of digits, there is no case.
+    for option in --upper --ignore-case --hex; do
+        quiet seen create --force $option -p 1e-6 up.seen capitals
+        run -0 --separate-stderr seen query -c up.seen small
+        [[ $output == 2000 && -z $stderr ]]
+    done
+}
+
+@test "a list of DIGEST:COUNT is refused by --confirm, with the command that makes a list of keys" {
+    seq 300 | while read -r i; do printf '%040X\n' $((i * 0xabcdef0123)); done >digests
+    for end in '' '\r'; do
+        sed "s/\$/:7$end/" digests >counted
+        for way in '' --hex '--digest sha1 --input-digests'; do
+            # shellcheck disable=SC2086 # words
+            seen create --force -p 1e-6 $way f.seen digests
+            option=${way#--digest sha1 }
+            # shellcheck disable=SC2086
+            refuses "seen: lines of 'counted' look like DIGEST:COUNT; 'cut -d: -f1 FILE >LIST' makes a list of keys" \
+                seen query ${option#--hex} --confirm counted f.seen digests
+            cut -d: -f1 counted >list
+            # shellcheck disable=SC2086
+            run -0 --separate-stderr seen query -c ${option#--hex} --confirm list f.seen digests
+            [[ $output == 300 && -z $stderr ]]
+        done
+    done
+    # Where such lines are the keys.
+    sed 's/$/:7/' digests >counted
+    run -0 seen create --force --trim -p 1e-6 f.seen counted
+    run -0 --separate-stderr seen query -c --confirm counted f.seen counted
+    [ "$output" = 300 ]
 }
 
 @test "the reference for MD4 agrees with RFC 1320" {
@@ -291,7 +400,7 @@ PYTHON
             seen query plain --also sha1 -k "$digest"
     fi
     seen create --force -p 1e-6 --digest sha1 --input-digests sha1 -k "$digest"
-    for line in "${digest%0}" "$digest:3" "0$digest"; do
+    for line in "${digest%0}" "$digest:x" "0$digest"; do
         echo "$line" >list
         run -2 --separate-stderr seen query --input-digests --confirm list sha1 -k "$digest"
         [[ $stderr == "seen: a line of 'list' is not "*': keys are listed as the filter prepares them' ]]
