@@ -12,12 +12,14 @@
 
 struct compare {
     bool json;
+    struct borrow borrow;
     struct assembly assembly;
     struct compared result;
 };
 
 static const struct opt compare_opts[] = {
     {0, "json", NULL, "print one JSON object", FLAG(struct compare, json)},
+    BORROW(struct compare, borrow),
     THREADS(struct compare, assembly.threads),
     {0},
 };
@@ -80,6 +82,7 @@ static int run(struct opt_parser *p)
     struct err err;
     if (!opt_parse(p, &c))
         return p->status;
+    m->borrow = &c.borrow;
     bool ok =
         warn_inputs(m, assembly_inputs(m, (const char *const *)p->operand, 2, "compared", &err)) &&
         assembly_check_sound(m, &err) && compare_inputs(m, &c.result, &err);

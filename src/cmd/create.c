@@ -162,8 +162,9 @@ static const double FPR_SLACK = 1.01;
 static bool read_like(struct create *c)
 {
     struct err err;
+    const struct borrow by_content = {0};
     const struct header *like_header = &c->like_header;
-    if (!filter_read_header(c->like, &c->like_header, &err))
+    if (!borrow_read_header(c->like, &by_content, &c->like_header, &err))
         return say_failure(&err);
     if (format_forgets(like_header) || like_header->n_layers != 1 ||
         !kind_takes_keys(like_header->layers[0].kind))

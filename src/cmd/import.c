@@ -65,7 +65,6 @@ static const struct opt_group groups[] = {
 
 static bool read_foreign(struct import *im, struct err *err)
 {
-    struct err why;
     bool is_auto = strcmp(im->layout, "auto") == 0;
     if (is_auto && strcmp(im->foreign, "-") == 0)
         return fail(err, "standard input can be read only once: --layout auto needs a file");
@@ -75,18 +74,9 @@ static bool read_foreign(struct import *im, struct err *err)
     im->spec.n = im->n;
     im->spec.p = im->p;
     im->spec.forced = im->assembly.replace;
-    const struct layout *layout = im->spec.kind->layout;
-    if (!foreign_open(&im->files, im->foreign, &im->spec, im->dir, err))
+    if (!foreign_read(&im->files, im->foreign, &im->spec, im->dir, "import", &im->filter, im->bits,
+                      err))
         return false;
-    if (!foreign_check(&im->files, im->foreign, err))
-        return false;
-    if (!layout->read(&im->spec, &im->files.in, &im->filter, im->bits, &why))
-        return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
-                    why.text);
-    for (unsigned i = 0; i < im->filter.n_layers; i++)
-        if (!im->filter.layer[i].kind->check(&im->filter.layer[i], &why))
-            return fail(err, "cannot import '%s' as %s: %s", im->foreign, im->spec.kind->name,
-                        why.text);
     if (is_auto) {
         char spec[LAYOUT_TEXT];
         layout_show(&im->filter, spec, sizeof spec);
@@ -97,16 +87,10 @@ static bool read_foreign(struct import *im, struct err *err)
 
 static bool write_filter(struct import *im, struct err *err)
 {
-    if (!header_take_rule(&im->filter, &im->keyopt.rule, err))
-        return false;
     struct assembly *m = &im->assembly;
-    header_begin_foreign(&m->header, &im->filter, &im->keyopt.rule, m->reproducible);
-    for (unsigned i = 0; i < im->filter.n_layers; i++)
-        m->origin[i] = (struct origin){.how = FROM_FOREIGN, .bits = &im->bits[i]};
-    if (!assembly_write(m, err) || !assembly_measure(m, err))
+    if (!header_take_rule(&im->filter, &im->keyopt.rule, err) ||
+        !assembly_adopt(m, &im->filter, im->bits, &im->keyopt.rule, err))
         return false;
-    bool counts = im->filter.layer[0].kind->layout->counts;
-    assembly_count(m, counts ? &im->filter.n_added : NULL);
     return foreign_whole(&im->files, err) && assembly_commit(m, err);
 }
 

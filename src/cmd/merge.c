@@ -22,6 +22,7 @@ struct merge {
     enum counts_op op; /* of other filters, COUNTS_ADD or COUNTS_INTERSECT */
     bool verbose;
     double max_fpr; /* of the result; 0: the sum of the inputs' design rates; with --force, any */
+    struct borrow borrow;
     struct assembly assembly;
 };
 
@@ -37,6 +38,7 @@ static const struct opt merge_opts[] = {
      CHOICE(struct merge, op, COUNTS_SUBTRACT), .not_with = " except"},
     {0, "except", NULL, "counted sets: keep the keys of the first that no other has",
      CHOICE(struct merge, op, COUNTS_EXCEPT)},
+    BORROW(struct merge, borrow),
     {0},
 };
 
@@ -57,8 +59,9 @@ static const struct opt result_opts[] = {
     {0},
 };
 
-static const struct opt_group groups[] = {
-    {"Keys", merge_opts, 0, NULL}, {"The file that is made", result_opts, 0, NULL}, {0}};
+static const struct opt_group groups[] = {{"Filters and their keys", merge_opts, 0, NULL},
+                                          {"The file that is made", result_opts, 0, NULL},
+                                          {0}};
 
 #define DIFFERENCE                                                                                 \
     "--except keeps the keys of the first that no other has, for sets made with 'seen create "     \
@@ -331,6 +334,8 @@ static int run(struct opt_parser *p)
         return p->status;
     if (takes_away(&m) && p->n_operands < 2)
         return opt_misuse(&cmd_merge, "nothing to take away: two filters are needed");
+    m.assembly.borrow = &m.borrow;
+    m.borrow.says = m.verbose;
     bool ok = merge(&m, p->operand, (unsigned)p->n_operands);
     assembly_close(&m.assembly);
     return ok ? EXIT_SELECTED : EXIT_ERROR;

@@ -69,6 +69,15 @@ enum opt_type {
             INTO(TAKE_THREADS, unsigned, s, member)                                                \
     }
 
+/* How files of other programs are read (struct borrow). */
+#define BORROW(s, member)                                                                          \
+    {                                                                                              \
+        0, "layout", "SPEC",                                                                       \
+            "how another program wrote a filter, if its content does not tell: "                   \
+            "NAME[:PARAM=VALUE,...], see seen-layouts(7)",                                         \
+            TEXT(s, member.layout), .not_with = " URI", .why = "is for files"                      \
+    }
+
 /* The members are in the order in which a row is read. */
 struct opt {          // NOLINT(clang-analyzer-optin.performance.Padding)
     int id;           /* the short option's character; above 255: its own take function knows it */

@@ -99,6 +99,7 @@ static const struct opt present_opts[] = {
      FLAG(struct sources, which),
      .not_with = " invert-match annotate count quiet files-with-matches files-without-match",
      .why = "prints which filter has a key"},
+    BORROW(struct sources, open.borrow),
     {0, "confirm", "SORTED",
      "a key is present only if it is also in this list, sorted with LC_ALL=C sort",
      TEXT(struct sources, list_path)},
@@ -108,7 +109,7 @@ static const struct opt present_opts[] = {
 static const struct opt list_opts[] = {
     {0, "list", "FILE",
      "instead of FILTER: ask the keys of this file, which is read into memory like a KEYFILE", OWN,
-     .not_with = " secret show-counts at-least", .why = "asks keys in memory"},
+     .not_with = " secret show-counts at-least layout", .why = "asks keys in memory"},
     {0},
 };
 
@@ -554,9 +555,10 @@ static bool begin_sources(struct query *q, const struct opt_parser *p)
 }
 
 /* That FILTER cannot be opened. */
-static void advise_filter(const struct keyopt *keyopt, const char *path, struct err *err)
+static void advise_filter(const struct query *q, const char *path, struct err *err)
 {
-    if (!keyopt_advise_order(keyopt, path, err) && keyopt_is_list(path))
+    if (!keyopt_advise_order(&q->keyopt, path, err) && q->sources.open.borrow.layout == NULL &&
+        keyopt_is_list(path))
         fail_more(err,
                   "; 'seen query --list %s' asks its lines, 'seen create FILTER %s' makes one of "
                   "them",
@@ -568,9 +570,10 @@ static bool open_query(struct query *q)
     struct sources *s = &q->sources;
     struct err err;
     s->follow = q->annotate;
+    s->open.borrow.says = q->verbose;
     if (!sources_open(s, &err)) {
         if (q->list == NULL)
-            advise_filter(&q->keyopt, s->filter[0].path, &err);
+            advise_filter(q, s->filter[0].path, &err);
         return say_failure(&err);
     }
     struct key_rule *rule = &q->keyopt.rule;

@@ -87,6 +87,7 @@ static void warn_opened(const struct store *s)
 
 bool sources_open(struct sources *s, struct err *err)
 {
+    s->open.borrow.rule = &s->keyopt->rule;
     for (size_t i = 0; i < s->n; i++) {
         struct source_filter *f = &s->filter[i];
         if (f->now == NULL)

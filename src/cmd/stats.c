@@ -37,6 +37,7 @@ static const struct opt own_opts[] = {
      FLAG(struct stats, prometheus), .not_with = " json"},
     {0, "secret", "FILE", "check that FILTER was made with this secret",
      TEXT(struct stats, keyopt.secret_path)},
+    BORROW(struct stats, open.borrow),
     THREADS(struct stats, keyopt.threads),
     {0},
 };

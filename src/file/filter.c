@@ -238,8 +238,9 @@ static void advise(const struct filter *f, struct err *err)
         if (kind_is_foreign(kind) && kind->layout->recognize != NULL &&
             kind->layout->recognize(&in)) {
             len = layout_base(kind->layout, f->path);
-            fail_more(err, ": it looks like one of %s; seen import --layout %s %.*s -o FILTER",
-                      kind->name, kind->name, (int)len, f->path);
+            fail_more(err, ": it looks like one of %s; %sseen import --layout %s %.*s -o FILTER",
+                      kind->name, f->writable ? "its own program adds to it, or " : "", kind->name,
+                      (int)len, f->path);
             return;
         }
     if (c != NULL && c == content_find_filter(head, n))
@@ -258,6 +259,15 @@ bool filter_open(struct filter *f, const char *path, enum filter_mode mode, stru
         return true;
     if (f->fd >= 0)
         advise(f, err);
+    filter_close(f);
+    return false;
+}
+
+bool filter_open_unnamed(struct filter *f, int fd, const char *path, struct err *err)
+{
+    *f = (struct filter){.path = path, .fd = fd, .unnamed = true};
+    if (load(f, err))
+        return true;
     filter_close(f);
     return false;
 }

@@ -43,6 +43,7 @@ struct filter {
     struct stat status; /* of the file, when the header was read */
     bool settled;       /* false: a writer was about to leave, and would change it once more */
     bool in_memory;     /* there is no file, or it is not made yet */
+    bool unnamed;       /* the file has no name (filter_open_unnamed) */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;
@@ -62,6 +63,10 @@ bool filter_may_change(const char *path, struct err *err);
 /* Refuses a file to which standard output or standard error is redirected. */
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err);
 void filter_close(struct filter *f);
+
+/* The same, for reading, of an open file that has no name and is not changed any more. `path` is
+ * for messages. Takes the descriptor; on failure it is closed. */
+bool filter_open_unnamed(struct filter *f, int fd, const char *path, struct err *err);
 
 /* An empty filter with this header in the memory of this process. It has no file, no pages to check
  * and no other users. */

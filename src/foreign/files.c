@@ -263,6 +263,19 @@ bool foreign_check(const struct foreign_files *f, const char *name, struct err *
     return layout->recognize(&f->in) || check_content(f, "", err);
 }
 
+bool foreign_read(struct foreign_files *f, const char *name, const struct layout_spec *spec,
+                  const char *dir, const char *done, struct layout_filter *filter,
+                  struct layout_bits bits[LAYOUT_LAYERS], struct err *err)
+{
+    struct err why;
+    if (!foreign_open(f, name, spec, dir, err) || !foreign_check(f, name, err))
+        return false;
+    bool ok = spec->kind->layout->read(spec, &f->in, filter, bits, &why);
+    for (unsigned i = 0; ok && i < filter->n_layers; i++)
+        ok = spec->kind->check(&filter->layer[i], &why);
+    return ok || fail(err, "cannot %s '%s' as %s: %s", done, name, spec->kind->name, why.text);
+}
+
 void foreign_close(struct foreign_files *f)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++) {

@@ -50,6 +50,12 @@ bool foreign_check(const struct foreign_files *f, const char *name, struct err *
 /* Finds the one layout that fits the contents of the files: the spec of its name. */
 bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err);
 
+/* Opens the files of a filter, checks them and reads what they say: fills *filter and bits[i] for
+ * each layer. `done` says in messages what cannot be done: "import". */
+bool foreign_read(struct foreign_files *f, const char *name, const struct layout_spec *spec,
+                  const char *dir, const char *done, struct layout_filter *filter,
+                  struct layout_bits bits[LAYOUT_LAYERS], struct err *err);
+
 /* Fails if others changed a file while it was read. */
 bool foreign_whole(const struct foreign_files *f, struct err *err);
 void foreign_close(struct foreign_files *f);

@@ -145,6 +145,11 @@ void port_read_ahead(int fd, off_t start)
     (void)posix_fadvise(fd, start, 0, POSIX_FADV_SEQUENTIAL);
 }
 
+int port_memory_file(void)
+{
+    return memfd_create("seen", MFD_CLOEXEC);
+}
+
 void port_widen_pipe(int fd, int len)
 {
     (void)fcntl(fd, F_SETPIPE_SZ, len);

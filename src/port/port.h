@@ -119,6 +119,11 @@ void port_widen_pipe(int fd, int len);
  * error. False: the time is over, or a signal came. */
 bool port_wait_input(int fd, int milliseconds);
 
+/* ---- Memory. */
+
+/* A file in memory, of this process alone and gone when closed. -1: this system has none. */
+int port_memory_file(void);
+
 /* ---- Locks of single bytes, which may lie beyond the end of a file. They belong to the open
  * file: another open file cannot take a conflicting lock, not even in this process. port_close
  * gives them up, as the end of the process does. */
@@ -148,6 +153,7 @@ void port_close(int fd);
 #define port_read_ahead(fd, start)    ((void)(fd), (void)(start))
 #define port_boot()                   UINT64_C(0)
 #define port_widen_pipe(fd, len)      ((void)(fd))
+#define port_memory_file()            (-1)
 #ifndef __APPLE__
 #define port_rename_new(dir_fd, from, to) (errno = ENOSYS, false)
 #endif

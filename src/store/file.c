@@ -178,27 +178,29 @@ static struct file *file_new(const char *path, struct err *err)
     return file;
 }
 
-static struct store *open_file(const char *path, enum store_mode mode, struct err *err)
+/* borrow: for reading; NULL: only a file of seen is opened. */
+static struct store *open_file(const char *path, enum store_mode mode, const struct borrow *borrow,
+                               struct err *err)
 {
     struct file *file = file_new(path, err);
-    enum filter_mode how = mode == STORE_WRITE ? FILTER_WRITE : FILTER_READ;
     if (file == NULL)
         return NULL;
-    if (!filter_open(&file->filter, path, how, err)) {
+    if (!(mode == STORE_WRITE ? filter_open(&file->filter, path, FILTER_WRITE, err)
+                              : borrow_open(&file->filter, path, borrow, err))) {
         close_file(&file->store);
         return NULL;
     }
-    file->store.file = &file->filter;
+    if (!file->filter.unnamed)
+        file->store.file = &file->filter;
     if (mode == STORE_WRITE)
         newfile_clean(path);
     return &file->store;
 }
 
-struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
+struct store *file_open(const char *path, enum store_mode mode, const struct open_options *options,
                         struct err *err)
 {
-    struct store *s = open_file(path, mode, err);
-    (void)ignored;
+    struct store *s = open_file(path, mode, options != NULL ? &options->borrow : NULL, err);
     if (s == NULL && mode == STORE_WRITE && strcmp(path, "-") != 0 && access(path, F_OK) != 0 &&
         errno == ENOENT)
         fail_more(err, " (--create makes it)");
@@ -226,7 +228,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
     bool exists = stat(path, &st) == 0, is_empty = exists && S_ISREG(st.st_mode) && st.st_size == 0;
     *there = true;
     if (exists && !is_empty)
-        return open_file(path, STORE_WRITE, err);
+        return open_file(path, STORE_WRITE, NULL, err);
     if (!exists && errno != ENOENT) {
         fail_errno(err, "cannot open '%s'", path);
         return NULL;

@@ -26,6 +26,7 @@
 #include "kind/foreign.h"
 #include "file/format.h"
 #include "file/layers.h"
+#include "write/borrow.h"
 #include "write/writer.h"
 
 struct filter;
@@ -55,7 +56,8 @@ struct store {
 
 /* For stores that are not files. All zero, or NULL instead of a pointer to them: the defaults. */
 struct open_options {
-    unsigned timeout_ms; /* to connect, and for each reply; 0: the usual limits */
+    struct borrow borrow; /* how files of other programs are read */
+    unsigned timeout_ms;  /* to connect, and for each reply; 0: the usual limits */
     /* Of TLS, as struct tls_files has them; NULL: not given. */
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     const char *password_file; /* its first line is the password; NULL: the environment has it */
@@ -241,7 +243,7 @@ struct store_place {
 extern const struct store_place store_servers[];
 
 /* ---- For store.c: the same for the file at `path`, which must outlive the store. */
-struct store *file_open(const char *path, enum store_mode mode, const struct open_options *ignored,
+struct store *file_open(const char *path, enum store_mode mode, const struct open_options *options,
                         struct err *err);
 struct store *file_prepare(const char *path, const struct store_plan *plan,
                            const struct open_options *ignored, bool *there, struct err *err);

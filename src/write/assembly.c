@@ -9,6 +9,7 @@
 
 #include "base/disk.h"
 #include "base/output.h"
+#include "file/design.h"
 #include "file/header.h"
 #include "file/layers.h"
 #include "file/pages.h"
@@ -33,7 +34,7 @@ bool assembly_inputs(struct assembly *a, const char *const *paths, unsigned n, c
     if (a->in == NULL)
         return fail(err, "out of memory");
     for (unsigned i = 0; i < n; i++) {
-        if (!filter_open(&a->in[i], paths[i], FILTER_READ, err))
+        if (!borrow_open(&a->in[i], paths[i], a->borrow, err))
             return false;
         a->n_in++;
         if (!header_check_same(&a->in[0].header, paths[0], &a->in[i].header, paths[i], done, err))
@@ -174,6 +175,18 @@ void assembly_count(struct assembly *a, const uint64_t *counted)
         h->compat |= COMPAT_ESTIMATED;
     h->made = counted != NULL ? *counted : n;
     h->counters = (struct counters){.records = h->made, .keys_added = h->made};
+}
+
+bool assembly_adopt(struct assembly *a, const struct layout_filter *filter,
+                    const struct layout_bits *bits, const struct key_rule *rule, struct err *err)
+{
+    header_begin_foreign(&a->header, filter, rule, a->reproducible);
+    for (unsigned i = 0; i < filter->n_layers; i++)
+        a->origin[i] = (struct origin){.how = FROM_FOREIGN, .bits = &bits[i]};
+    if (!assembly_write(a, err) || !assembly_measure(a, err))
+        return false;
+    assembly_count(a, filter->layer[0].kind->layout->counts ? &filter->n_added : NULL);
+    return true;
 }
 
 bool assembly_check_intact(const struct assembly *a, struct err *err)

@@ -29,6 +29,7 @@
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/newfile.h"
+#include "write/borrow.h"
 
 enum origin_how {
     FROM_NOTHING, /* the layer has no keys */
@@ -60,6 +61,7 @@ struct assembly {
     bool prints;     /* the command prints to standard output, which must not be that file */
     bool reproducible;
     unsigned threads;
+    const struct borrow *borrow; /* inputs may be filters of other programs (borrow.h); NULL: not */
     /* Set by assembly_begin and assembly_inputs. */
     struct newfile file; /* path: NULL if it is not open */
     struct filter *in;
@@ -112,6 +114,11 @@ bool assembly_measure(struct assembly *a, struct err *err);
 /* Counts the keys that the bits of each layer show (a->each), as if each had been given once, in
  * this order. counted: the number of keys if another program has counted them; NULL: it has not. */
 void assembly_count(struct assembly *a, const uint64_t *counted);
+
+/* Makes the header and writes the layers of another program's filter: bits[i] are those of layer i.
+ * The rule gives the preparation of keys. */
+bool assembly_adopt(struct assembly *a, const struct layout_filter *filter,
+                    const struct layout_bits *bits, const struct key_rule *rule, struct err *err);
 
 /* Fails if an input was overwritten since it was opened. */
 bool assembly_check_intact(const struct assembly *a, struct err *err);

@@ -121,6 +121,78 @@ END
     refuses "seen: layout bitsandblooms: bits and k need each other" seen create --layout bitsandblooms:bits=64 -k a f.seen
 }
 
+@test "a filter of another program is asked as it is" {
+    local vectors=$SOURCE/tests/vectors file folder spec keys=keys
+    while read -r file folder spec keys; do
+        cp "$vectors/$file" it
+        chmod u+w it
+        cp it before
+        absent=$vectors/${folder:?}/absent.txt
+        [[ $keys != longs ]] || absent=$vectors/$folder/longs_absent.txt
+        given=()
+        [[ $spec == auto ]] || given=(--layout "$spec")
+        seen import --layout "$spec" it -o f.seen --force
+        cat "$vectors/$folder/$keys.txt" "$absent" >asked
+        seen query -n f.seen asked >want
+        [ -z "$(seen stats it "${given[@]}" 2>&1 >/dev/null)" ]
+        seen query -n "${given[@]}" it asked | cmp want -
+        cmp it before
+        # What a command makes of it is what it makes of an import.
+        seen merge --max-fpr 0.9 --reproducible "${given[@]}" -o a it
+        seen merge --max-fpr 0.9 --reproducible -o b f.seen
+        [ "$(seen query -c a asked)" = "$(wc -l <want)" ]
+        seen compare "${given[@]}" f.seen it >/dev/null
+        rm a b
+    done <<END
+guava/g64_utf8_n500_p03_over.guava keys auto keys
+guava/g64_long_n1000_p02.guava keys guava:funnel=long longs
+dcso/dc_n1000_p01.bloom keys auto keys
+dcso/dc_n1000_p01.bloom.gz keys auto keys
+bitsandblooms/bb_n1000_p01.bloom keys2 auto keys
+bitsandblooms/bb_json_n1000_p1.json keys2 auto keys
+spark/sp1_str_n1000_p03.spark keys2 auto keys
+spark/sp2_str_n1000_p03.spark keys2 auto keys
+spark/sp1_long_n1000_p05.spark keys2 spark:type=long longs
+gozero/gz_bits13007.bitmap keys gozero:bits=13007 keys
+redisson/rs_string_n1000_p01.bitmap keys redisson:bits=9585,k=7 keys
+END
+}
+
+@test "a filter as it is: two files, notes, its copy, and what is refused" {
+    local keys=$SOURCE/tests/vectors/keys/keys.txt file
+    golden redisbloom/rb_scale_e05_n100.header >visits.header
+    golden redisbloom/rb_scale_e05_n100.data >visits.data
+    for file in visits visits.header visits.data; do
+        [ "$(seen query -c $file "$keys")" = 1000 ]
+    done
+    golden dcso/dc_n1000_p01.bloom >it
+    run -0 --separate-stderr seen query --verbose -q it "$keys"
+    [[ ${stderr_lines[0]} == "seen: note: 'it' is taken for dcso:gzip=no" ]]
+    run -0 --separate-stderr seen merge --verbose -o m.seen it it
+    [ "$(grep -c "is taken for dcso" <<<"$stderr")" = 2 ]
+    seen import --layout dcso it -o f.seen
+    [ "$(seen query --also it -c f.seen "$keys")" = 1000 ]
+    [ "$(seq 9 | seen dedup --also it f.seen)" = "$(seq 9 | seen query -v it)" ]
+    seen create --like it like.seen -k a
+    [[ $(seen stats like.seen) == *'dcso:gzip=no'* ]]
+    # Keys may be prepared, as an import may say.
+    golden guava/g64_bytes_n1000_p01.guava >bytes
+    [ "$(head -n 1 "$keys" | tr -d '\n' | od -An -tx1 | tr -d ' \n' |
+        seen query --hex --layout guava:funnel=bytes bytes -c -)" = 1 ]
+    # A file that is neither, and what --layout is not for.
+    golden gozero/gz_bits13007.bitmap >bitmap
+    rejects "seen: 'bitmap' is not a seen filter*" seen query bitmap -k a
+    refuses "seen: cannot read 'bitmap' as gozero: bit 12001 is set, but there are 12000 bits" \
+        seen query --layout gozero:bits=12000 bitmap -k a
+    refuses "seen: 'it' looks like one of dcso, not of guava" seen stats --layout guava it
+    refuses "seen: 'like.seen' is a filter of seen, not of layout guava: --layout is for other programs' files" \
+        seen query --layout guava like.seen -k a
+    quiet seen query --layout dcso -q like.seen -k a
+    rejects "seen: no layout 'guave': *" seen stats --layout guave it
+    head -c 1000 it >cut
+    rejects "seen: 'cut' is not a seen filter*" seen query cut -k a
+}
+
 @test "spark: a seed is kept, and -5 is 4294967291" {
     seq 1000 >keys
     seen create --layout spark:version=2,seed=-5 -p 0.01 f.seen keys
@@ -204,18 +276,20 @@ the filter was made with fewer bits (--force imports it)" \
 }
 
 @test "a filter of another program, or of an older one, is named with the command that takes it over" {
-    local command file layout
+    local command file layout others
     seq 9 >keys
     seen create f.seen keys
     for layout in guava dcso redisbloom; do
         seen create --layout $layout $layout.seen keys
         seen export $layout.seen -o $layout
     done
-    for command in 'query F keys' 'stats F' 'verify F' 'add F keys' 'dedup F keys' 'export F -o out' 'merge -o out F'; do
+    for command in 'verify F' 'export F -o out' 'shrink F -o out' 'add F keys' 'dedup F keys'; do
         for file in guava dcso redisbloom.header; do
             layout=${file%.header}
+            others=
+            [[ $command != *keys ]] || others="its own program adds to it, or "
             # shellcheck disable=SC2086
-            refuses "seen: '$file' is not a seen filter: it looks like one of $layout; seen import --layout \
+            refuses "seen: '$file' is not a seen filter: it looks like one of $layout; ${others}seen import --layout \
 $layout $layout -o FILTER" seen ${command/F/$file}
         done
     done

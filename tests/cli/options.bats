@@ -255,6 +255,9 @@ query --list = --list lines lines
 query --list ! --list lines --show-counts lines
 query --list ! --list lines --at-least 2 lines
 query --list ! --list lines --secret lines lines
+query --layout = --layout gozero:bits=20000 bits lines
+query --layout ! --layout gozero:bits=20000 f lines
+query --list ! --list lines --layout guava lines # *not with --layout
 query --confirm = --confirm sorted f lines
 query --confirm always
 
@@ -314,6 +317,8 @@ dedup --no-sync ! --no-sync
 stats --all = --all f
 stats --all = --all --json f
 stats --all hint
+stats --layout = --layout gozero:bits=20000 bits
+stats --layout ! --layout gozero:bits=20000 f
 stats --json = --json f
 stats --json ! --json --prometheus f
 stats --prometheus = --prometheus f
@@ -346,6 +351,8 @@ shrink --threads hint
 
 merge --intersect = --intersect -o new f g
 merge --intersect ! --intersect --max -o new f g
+merge --layout = --layout gozero:bits=20000 -o new bits
+merge --layout ! --layout gozero:bits=20000 -o new f g
 merge --max = --max -o new exact other
 merge --max ! --max -o new f g
 merge --max ! --max --subtract -o new exact other
@@ -396,6 +403,8 @@ plan --generations ! --generations 3
 plan --json = --json -n 1000
 plan --json always
 
+compare --layout = --layout gozero:bits=20000 bits bits
+compare --layout ! --layout gozero:bits=20000 f g
 compare --json = --json f g
 compare --json always
 compare --threads = -j1 f g
@@ -547,6 +556,7 @@ make_filters()
     seen create --generations 2 -n 1000 ring lines
     seen create --grow grows lines
     seen create --layout gozero:bits=20000 gozero lines
+    seen export gozero -o bits
     seen export gozero -o foreign
     local kind how
     for kind in bloom counted; do
