@@ -2,6 +2,8 @@
 #include "file/secret.h"
 
 #include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +103,17 @@ static bool is_foreign(const struct stat *st)
     return st->st_uid != geteuid() && st->st_uid != 0;
 }
 
+/* Is it the group that systems with an umask of 002 give to each user: of the user's name, and
+ * without other members? */
+static bool is_private_group(gid_t id)
+{
+    const struct passwd *user = getpwuid(geteuid());
+    const struct group *group = user != NULL ? getgrgid(id) : NULL;
+    return group != NULL && strcmp(group->gr_name, user->pw_name) == 0 &&
+           (group->gr_mem[0] == NULL ||
+            (strcmp(group->gr_mem[0], user->pw_name) == 0 && group->gr_mem[1] == NULL));
+}
+
 /* May another user give the name to another file? In a sticky directory, only its owner and that of
  * the file may. */
 static bool is_replaceable(const char *path, bool *yes)
@@ -108,7 +121,9 @@ static bool is_replaceable(const char *path, bool *yes)
     struct stat st;
     char *real = realpath(path, NULL), *dir = real != NULL ? disk_dir_of(real) : NULL;
     bool ok = dir != NULL && stat(dir, &st) == 0;
-    *yes = ok && (is_foreign(&st) || ((st.st_mode & 022) != 0 && (st.st_mode & S_ISVTX) == 0));
+    bool others =
+        ok && ((st.st_mode & 02) != 0 || ((st.st_mode & 020) != 0 && !is_private_group(st.st_gid)));
+    *yes = ok && (is_foreign(&st) || (others && (st.st_mode & S_ISVTX) == 0));
     free(dir);
     free(real);
     return ok;

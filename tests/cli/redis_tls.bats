@@ -41,7 +41,7 @@ setup_file()
     certificate server DNS:localhost,IP:127.0.0.1,IP:::1
     certificate named DNS:cache.example
     certificate wild 'DNS:*.cache.example'
-    certificate expired DNS:localhost,IP:127.0.0.1 -1
+    certificate expired DNS:localhost,IP:127.0.0.1 0
     certificate client DNS:client
     openssl pkey -in client.key -aes128 -passout pass:secret -out locked.key
     redis_directory

@@ -36,6 +36,16 @@ need_mount()
     only keys secret f open
 }
 
+@test "a secret in a directory that a group of others can write to is refused" {
+    need_root
+    mkdir -m 700 own
+    seen create --secret own/s --new-secret f -k 1
+    chown :1234 own
+    chmod 770 own
+    refuses "seen: other users can replace secret 'own/s': its directory must be writable only for you" \
+        seen query -q --secret own/s f -k 1
+}
+
 @test "keys are added below a directory that may not be searched" {
     need_root
     setpriv --reuid=65534 --regid=65534 --clear-groups true || skip 'cannot be somebody else here'

@@ -40,7 +40,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from multiprocessing.pool import ThreadPool
+from concurrent.futures import ThreadPoolExecutor
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SEEN = os.environ.get("SEEN", os.path.join(SOURCE, "build", "seen"))
@@ -805,7 +805,7 @@ def play(name, pool):
         room = IMAGES if name[-1].isdigit() else 8 * IMAGES
         chosen_disks, n = chosen(run.log, room, chance)
         jobs = [(top, disk, i) for i, disk in enumerate(chosen_disks)]
-        wrong = [w for w in pool.map(attempt, jobs, 1) if w is not None]
+        wrong = [w for w in pool.map(attempt, jobs) if w is not None]
     finally:
         shutil.rmtree(top)
     for line in wrong[:3]:
@@ -824,7 +824,7 @@ def main():
     tests = {}
     for name in names:
         tests.setdefault(name.rstrip("-0123456789"), []).append(name)
-    with ThreadPool(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         for i, (title, scenarios) in enumerate(tests.items()):
             wrong = tried = made = 0
             for name in scenarios:
