@@ -121,22 +121,13 @@ static void warn_if_full(const struct changing *c)
     say_warning("%s", text);
 }
 
-/* Keys of the batch that were added more often than it removes them. */
-static void report_left(const struct changing *c)
-{
-    const struct counts_seen *seen = &c->change.made.seen;
-    uint64_t left = seen->both - (seen->a - seen->made);
-    if (c->change.op == COUNTS_SUBTRACT && left > 0)
-        say_note("%" PRIu64 " of these keys %s still in '%s', where %s added more often; --all "
-                 "removes a key entirely",
-                 left, left == 1 ? "is" : "are", c->change.path,
-                 left == 1 ? "it was" : "they were");
-}
-
 static void report_batch(const struct changing *c)
 {
     const struct change *change = &c->change;
-    uint64_t lacking = change->made.seen.lacking;
+    const struct counts_seen *seen = &change->made.seen;
+    uint64_t lacking = seen->lacking;
+    uint64_t left =
+        seen->both - (seen->a - seen->made); /* added more often than they are removed */
     feed_report(&c->feed);
     if (change->applied) {
         warn_if_full(c);
@@ -144,7 +135,11 @@ static void report_batch(const struct changing *c)
             say_note("%" PRIu64 " key%s not in the filter%s, and skipped", lacking,
                      lacking == 1 ? " was" : "s were",
                      change->op == COUNTS_SUBTRACT ? ", or not so often" : "");
-        report_left(c);
+        if (left > 0 && change->op == COUNTS_SUBTRACT)
+            say_note("%" PRIu64 " of these keys %s still in '%s', where %s added more often; --all "
+                     "removes a key entirely",
+                     left, left == 1 ? "is" : "are", change->path,
+                     left == 1 ? "it was" : "they were");
         if (c->verbose)
             report_change(c);
     } else if (c->verbose) {

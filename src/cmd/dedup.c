@@ -265,17 +265,6 @@ static void advise_input(const struct adding *a, struct err *err)
         fail_more(err, "; without FILTER: seen dedup '%s'%s", a->path, files > 0 ? " FILE..." : "");
 }
 
-static bool open_own(struct dedup *d)
-{
-    struct err err;
-    struct adding *a = &d->adding;
-    if (adding_open(a, &err))
-        return true;
-    if (a->store == NULL)
-        advise_input(a, &err);
-    return say_failure(&err);
-}
-
 /* The sources are for the same keys as FILTER. */
 static bool open_sources(struct dedup *d)
 {
@@ -284,12 +273,6 @@ static bool open_sources(struct dedup *d)
     s->sink = d->adding.store;
     s->open.borrow.says = d->verbose;
     return sources_open(s, &err) || say_failure(&err);
-}
-
-static bool open_in_memory(struct dedup *d)
-{
-    struct err err;
-    return adding_open_memory(&d->adding, &err) || say_failure(&err);
 }
 
 /* Makes FILTER if it is missing. Called last. Another process may have made it meanwhile, from
@@ -314,9 +297,15 @@ static bool make(struct dedup *d)
 
 static bool open_filters(struct dedup *d)
 {
-    if (d->adding.path == NULL)
-        return open_sources(d) && open_in_memory(d);
-    return open_own(d) && open_sources(d) && make(d);
+    struct err err;
+    struct adding *a = &d->adding;
+    if (a->path == NULL)
+        return open_sources(d) && (adding_open_memory(a, &err) || say_failure(&err));
+    if (adding_open(a, &err))
+        return open_sources(d) && make(d);
+    if (a->store == NULL)
+        advise_input(a, &err);
+    return say_failure(&err);
 }
 
 /* Says how many new keys the filter probably took for known: those that 'seen stats' shows, since

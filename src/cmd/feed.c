@@ -237,14 +237,6 @@ static void slot_free(void *ctx, void *slot)
         f->slot_free(slot);
 }
 
-static bool reads_terminal(const struct keyopt *keyopt)
-{
-    bool from_stdin = keyopt->n_files == 0 && keyopt->n_keys == 0;
-    for (size_t i = 0; i < keyopt->n_files; i++)
-        from_stdin |= strcmp(keyopt->files[i], "-") == 0;
-    return from_stdin && isatty(STDIN_FILENO);
-}
-
 static struct input *open_key_input(const struct feed *f, struct err *err)
 {
     struct input_spec spec = keyopt_input(f->keyopt);
@@ -260,7 +252,10 @@ static struct input *open_key_input(const struct feed *f, struct err *err)
 static bool feed_input(struct feed *f)
 {
     struct err err;
-    bool typed = reads_terminal(f->keyopt);
+    bool from_stdin = f->keyopt->n_files == 0 && f->keyopt->n_keys == 0;
+    for (size_t i = 0; i < f->keyopt->n_files; i++)
+        from_stdin |= strcmp(f->keyopt->files[i], "-") == 0;
+    bool typed = from_stdin && isatty(STDIN_FILENO);
     if (typed)
         say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
     struct input *input = open_key_input(f, &err);

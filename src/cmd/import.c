@@ -94,17 +94,6 @@ static bool write_filter(struct import *im, struct err *err)
     return foreign_whole(&im->files, err) && assembly_commit(m, err);
 }
 
-static void print_imported(const struct import *im)
-{
-    struct report r = REPORT_DEFAULT;
-    char spec[LAYOUT_TEXT];
-    layout_show(&im->filter, spec, sizeof spec);
-    report_made(&r, im->assembly.out, &im->assembly.header, im->assembly.census.fpr,
-                im->assembly.census.n);
-    report_string(&r, NULL, "layout", RECORDED, spec);
-    report_json(&r, stdout);
-}
-
 static bool import(struct import *im)
 {
     struct err err;
@@ -124,8 +113,14 @@ static bool import(struct import *im)
         free(im->bits[i].owned);
     if (!ok)
         return sig_caught() == 0 && say_failure(&err);
-    if (m->prints)
-        print_imported(im);
+    if (m->prints) {
+        struct report r = REPORT_DEFAULT;
+        char spec[LAYOUT_TEXT];
+        layout_show(&im->filter, spec, sizeof spec);
+        report_made(&r, m->out, &m->header, m->census.fpr, m->census.n);
+        report_string(&r, NULL, "layout", RECORDED, spec);
+        report_json(&r, stdout);
+    }
     return true;
 }
 

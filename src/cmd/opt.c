@@ -625,47 +625,23 @@ static size_t compose_names(char *out, size_t size, const struct opt *opt)
     return (size_t)n;
 }
 
-static size_t help_column(void)
-{
-    char names[128];
-    size_t column = 0;
-    for (int i = 0; i < table.n; i++) {
-        size_t n = compose_names(names, sizeof names, table.opts[i]) + 2;
-        if (n > column && n <= HELP_COLUMN)
-            column = n;
-    }
-    return column;
-}
-
 /* Room for a clause; a longer one is cut. */
 enum { CLAUSE = 200 };
 
-/* Copies what an option does, up to ";". */
-static const char *first_clause(const char *help, char out[static CLAUSE])
-{
-    const char *end = strstr(help, "; ");
-    snprintf(out, CLAUSE, "%.*s", end != NULL ? (int)(end - help) : CLAUSE, help);
-    return out;
-}
-
+/* What an option does; unless `all`, up to ";". */
 static void put_option(const struct opt *opt, bool all, size_t column)
 {
     char clause[CLAUSE];
     char names[128];
+    const char *end = strstr(opt->help, "; ");
     size_t n = compose_names(names, sizeof names, opt);
     fputs(names, stdout);
     if (n + 2 > column) {
         putchar('\n');
         n = 0;
     }
-    put_filled(all ? opt->help : first_clause(opt->help, clause), column, n);
-}
-
-static bool is_everyday(const struct command *command, const struct opt *opt)
-{
-    char name[64];
-    snprintf(name, sizeof name, " %s ", opt->name);
-    return strstr(command->everyday, name) != NULL;
+    snprintf(clause, CLAUSE, "%.*s", end != NULL ? (int)(end - opt->help) : CLAUSE, opt->help);
+    put_filled(all ? opt->help : clause, column, n);
 }
 
 static void put_group(const struct command *command, const struct opt_group *g, bool all,
@@ -673,7 +649,9 @@ static void put_group(const struct command *command, const struct opt_group *g, 
 {
     bool begun = false;
     for (const struct opt *o = g->opts; o->name != NULL; o++) {
-        if (!all && !is_everyday(command, o))
+        char name[64];
+        snprintf(name, sizeof name, " %s ", o->name);
+        if (!all && strstr(command->everyday, name) == NULL)
             continue;
         if (!begun)
             printf("\n%s:\n", g->title);
@@ -692,7 +670,13 @@ void opt_help(const struct command *command, bool all)
         putchar('\n');
         put_filled(command->details, 0, 0);
     }
-    size_t column = help_column();
+    char names[128];
+    size_t column = 0;
+    for (int i = 0; i < table.n; i++) {
+        size_t n = compose_names(names, sizeof names, table.opts[i]) + 2;
+        if (n > column && n <= HELP_COLUMN)
+            column = n;
+    }
     for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
         put_group(command, g, all, column);
     putchar('\n');

@@ -86,15 +86,6 @@ static void add_layouts(struct report *r, const struct plan_layouts *plan,
             add_layout(r, plan, &spec, why[i]);
 }
 
-static void print_layouts(const struct plan_layouts *plan, const struct report *r)
-{
-    report_table(r, "layouts", stdout);
-    printf("\nThe real FPR is that of the formula for %s. Of redisson, and of small filters of "
-           "others, it is\nestimated, to within a factor of 4. Bits a key are those of the other "
-           "program's file.\n",
-           plan->n != 0 ? "the capacity" : "a half-full filter");
-}
-
 /* ---- Kinds. */
 
 /* Plans a filter of this kind for the keys and the rate of `plan`. False: there is none. */
@@ -188,8 +179,13 @@ static void print_plan(const struct plan *plan, const struct plan_layouts *layou
         print_kinds(plan, &r);
     if (plan->kind != NULL && layouts != NULL)
         putchar('\n');
-    if (layouts != NULL)
-        print_layouts(layouts, &r);
+    if (layouts == NULL)
+        return;
+    report_table(&r, "layouts", stdout);
+    printf("\nThe real FPR is that of the formula for %s. Of redisson, and of small filters of "
+           "others, it is\nestimated, to within a factor of 4. Bits a key are those of the other "
+           "program's file.\n",
+           layouts->n != 0 ? "the capacity" : "a half-full filter");
 }
 
 /* Other programs may have filters that the kind of `wish` cannot have. Then only the layouts are
@@ -206,24 +202,18 @@ static void print_with_layouts(const struct plan *wish, const struct plan_layout
 
 /* ---- Filters of several layers. */
 
-/* The most cache lines that a query touches. */
-static double lines_of_query(const struct header *h)
+static void print_layers(const struct header *h, bool json)
 {
-    double lines = 0;
+    struct report r = REPORT_DEFAULT;
+    bool grows = format_grows(h);
+    unsigned generations = chain_generations(h);
+    double lines = 0; /* the most that a query touches */
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct cost cost;
         const struct layer *l = &h->layers[i];
         l->kind->sizing->cost(l, l->n_design, h->file_len, &cost);
         lines += cost.lines;
     }
-    return lines;
-}
-
-static void print_layers(const struct header *h, bool json)
-{
-    struct report r = REPORT_DEFAULT;
-    bool grows = format_grows(h);
-    unsigned generations = chain_generations(h);
     report_uint(&r, grows ? NULL : "design capacity", "n_design", FORM_COUNT,
                 grows ? UNKNOWN : EXACT, h->n_design);
     report_number(&r, "design FPR", "fpr_design", FORM_DIGITS, EXACT, h->fpr_design);
@@ -234,7 +224,7 @@ static void print_layers(const struct header *h, bool json)
     report_uint(&r, "layers", "layers", FORM_COUNT, EXACT, h->n_layers);
     report_uint(&r, "keys of a layer", "n_layer", FORM_COUNT, EXACT, h->layers[0].n_design);
     report_uint(&r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
-    report_number(&r, "cache lines", "lines_per_query", FORM_DIGITS, EXACT, lines_of_query(h));
+    report_number(&r, "cache lines", "lines_per_query", FORM_DIGITS, EXACT, lines);
     (json ? report_json : report_text)(&r, stdout);
 }
 
@@ -252,24 +242,20 @@ static bool show_layout(const struct design *d, uint64_t n, bool json, struct er
     return true;
 }
 
-static bool show_layers(const struct design *d, uint64_t n, bool json, struct err *err)
-{
-    static const struct key_rule rule;
-    struct header h;
-    header_begin(&h, &rule, true);
-    if (!header_design(&h, d, n, err))
-        return false;
-    print_layers(&h, json);
-    return true;
-}
-
 bool plan_show(const struct design *d, uint64_t n, bool json, struct err *err)
 {
     struct plan plan;
     if (d->layout != NULL)
         return show_layout(d, n, json, err);
-    if (d->generations > 0 || (d->grow && d->n == 0 && d->empty))
-        return show_layers(d, n, json, err);
+    if (d->generations > 0 || (d->grow && d->n == 0 && d->empty)) {
+        static const struct key_rule rule;
+        struct header h;
+        header_begin(&h, &rule, true);
+        if (!header_design(&h, d, n, err))
+            return false;
+        print_layers(&h, json);
+        return true;
+    }
     if (!design_plan(d, n, &plan, err))
         return false;
     print_plan(&plan, NULL, json);

@@ -546,14 +546,6 @@ static bool read_listed(struct query *q, const struct opt_parser *p)
     return true;
 }
 
-/* Names the first filter. */
-static bool begin_sources(struct query *q, const struct opt_parser *p)
-{
-    struct err err;
-    const char *path = q->list != NULL ? q->list : p->operand[0];
-    return sources_add(&q->sources, 0, path, &err) || say_failure(&err);
-}
-
 /* That FILTER cannot be opened. */
 static void advise_filter(const struct query *q, const char *path, struct err *err)
 {
@@ -623,7 +615,15 @@ static int run_query(struct query *q, struct opt_parser *p)
     q->mismatch.rule = &q->first_rule;
     if (q->sources.n >= UINT16_MAX)
         return opt_misuse(&cmd_query, "too many filters");
-    if (!check_first(q, p) || !begin_sources(q, p) || (q->list != NULL && !read_listed(q, p)))
+    struct err err;
+    const char *first = q->list != NULL ? q->list : p->operand[0];
+    if (!check_first(q, p))
+        return EXIT_ERROR;
+    if (!sources_add(&q->sources, 0, first, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
+    if (q->list != NULL && !read_listed(q, p))
         return EXIT_ERROR;
     if (!keyopt_files(&q->keyopt, p, q->list == NULL) || !keyopt_check_memory(&q->keyopt, 0))
         return EXIT_ERROR;

@@ -303,16 +303,6 @@ static const char *cell_of(const struct table *t, unsigned line, unsigned column
     return row != NULL ? value_of(row, buf) : "-";
 }
 
-/* As of printf; the first column is left-aligned. */
-static void find_widths(const struct table *t, int widths[COLUMNS])
-{
-    char buf[REPORT_TEXT];
-    for (unsigned i = 0; i < t->n_columns; i++)
-        for (unsigned line = 0; line <= t->n_items; line++)
-            widths[i] = wider(widths[i], strlen(cell_of(t, line, i, buf)));
-    widths[0] = -widths[0];
-}
-
 static void put_table_line(const struct table *t, unsigned line, const int *widths, FILE *out)
 {
     char buf[REPORT_TEXT];
@@ -327,9 +317,13 @@ static void put_table_line(const struct table *t, unsigned line, const int *widt
 static void put_list(const struct report *r, unsigned at, FILE *out)
 {
     struct table t;
-    int widths[COLUMNS] = {0};
+    char buf[REPORT_TEXT];
+    int widths[COLUMNS] = {0}; /* as of printf; the first column is left-aligned */
     make_table(&t, &r->row[at], r->row + r->n);
-    find_widths(&t, widths);
+    for (unsigned i = 0; i < t.n_columns; i++)
+        for (unsigned line = 0; line <= t.n_items; line++)
+            widths[i] = wider(widths[i], strlen(cell_of(&t, line, i, buf)));
+    widths[0] = -widths[0];
     for (unsigned line = 0; line <= t.n_items; line++)
         put_table_line(&t, line, widths, out);
 }
@@ -410,17 +404,6 @@ static void put_member(struct json *j, const struct report_row *row)
     }
 }
 
-static void put_sources(struct json *j, const struct report *r)
-{
-    json_key(j, "sources");
-    json_open(j, '{');
-    for (unsigned i = 0; i < singles(r); i++) {
-        json_key(j, r->row[i].key);
-        json_string(j, source_name(r->row[i].source));
-    }
-    json_close(j, '}');
-}
-
 void report_json(const struct report *r, FILE *out)
 {
     struct json j = {.out = out};
@@ -428,8 +411,15 @@ void report_json(const struct report *r, FILE *out)
     for (unsigned i = 0; i < r->n; i++)
         put_member(&j, &r->row[i]);
     close_to(&j, 1);
-    if (r->sources)
-        put_sources(&j, r);
+    if (r->sources) {
+        json_key(&j, "sources");
+        json_open(&j, '{');
+        for (unsigned i = 0; i < singles(r); i++) {
+            json_key(&j, r->row[i].key);
+            json_string(&j, source_name(r->row[i].source));
+        }
+        json_close(&j, '}');
+    }
     close_to(&j, 0);
 }
 
