@@ -495,6 +495,10 @@ sys.exit(status != 0)' "$@"
     kept
     rejects "*--min-keys is 1000*" seen create --min-keys 1k new few
     rejects "seen: only 1 distinct key, --min-keys is 2;*" seen create --min-keys 2 new -k a
+    # The number is exact above 2^21 keys, too.
+    rejects "seen: only 2200000 distinct keys, --min-keys is 2200001;*" seen create --min-keys 2200001 new <(seq 2200000)
+    seen create --min-keys 2200000 new <(seq 2200000)
+    rm new
     only f few repeated
     # Just enough; and where there is no old file there is nothing to compare with.
     quiet seen create --force --min-ratio 0.9 --min-keys 899 new few

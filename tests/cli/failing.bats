@@ -238,6 +238,17 @@ end()
     done
 }
 
+@test "keys that cannot be read back from scratch make no filter" {
+    need_preload
+    seq 5000 >keys
+    for n in {1..5}; do
+        run -2 --separate-stderr failing "pread:$n:EIO:from" seen create --layout guava -p 0.01 g.seen keys
+        [[ $stderr == "seen: cannot read "*": Input/output error" ]]
+        [ ! -e g.seen ]
+    done
+    [[ $stderr == 'seen: cannot read scratch file: '* ]]
+}
+
 @test "where no blocks can be reserved, a filter grows by zeroes, and no page of it is a hole" {
     need_preload
     for error in EOPNOTSUPP EINVAL ENOSYS; do

@@ -180,6 +180,25 @@ not reach the "*" that was asked for" ]]
     [ ! -e f.seen ]
 }
 
+@test "a filter that is overwritten while it is exported is not exported" {
+    seq 200000 | seen create --layout guava -n 200000 -p 0.001 f.seen
+    seen create --layout guava -n 200000 -p 0.001 other.seen -k 1
+    mkfifo out
+    seen export f.seen -o - >out 2>err 3>&- &
+    exec {half}<out
+    head -c 1 <&"$half" >/dev/null
+    cat other.seen >f.seen # the pipe is full, so it has not ended
+    cat <&"$half" >/dev/null
+    exec {half}<&-
+    run -2 wait $!
+    [ "$(<err)" = "seen: 'f.seen' was overwritten while it was in use" ]
+}
+
+@test "what a pipe holds is not found out" {
+    refuses "seen: standard input can be read only once: --layout auto needs a file" \
+        seen import --layout auto - -o f.seen <"$SOURCE/tests/vectors/guava/g64_bytes_n1000_p01.guava"
+}
+
 @test "a filter of another program is read from a pipe, however long" {
     seq 60000 >keys
     seen create --layout guava -n 60k -p 0.01 f.seen keys
