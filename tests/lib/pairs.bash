@@ -30,7 +30,7 @@ do_dedup()
         if seq -f "$1-$i-%.0f" 200 | seen dedup f >"out.$1"; then cat "out.$1" >>"acknowledged.$1"; fi
     done
     # Nothing comes out twice.
-    [ -z "$(sort "acknowledged.$1" | uniq -d)" ] || echo "printed twice" >&2
+    [ ! -e "acknowledged.$1" ] || [ -z "$(sort "acknowledged.$1" | uniq -d)" ] || echo "printed twice" >&2
 }
 
 do_query()
