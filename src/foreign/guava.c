@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Guava's BloomFilter (com.google.common.hash, release 31.1). A file has a byte for the strategy, a
  * byte for k, the number of words in four bytes, then the words of 64 bits, all big-endian. m is
- * always 64 times the number of words. The file does not state capacity, FPR or funnel.
+ * always 64 times the number of words. The file does not state capacity, FPR or funnel. As Java
+ * serializes a filter (foreign/java.h), the funnel is stated, too; one of the program's own is kept
+ * behind the bits, with the strategy.
  *
  * From the two halves h1, h2 of a key's 128-bit MurmurHash3, position i is
  *
@@ -21,14 +23,17 @@
 #include "base/num.h"
 #include "foreign/encode.h"
 #include "foreign/hash.h"
+#include "foreign/java.h"
 
-enum { FUNNEL, STRATEGY, K_RULE };
+enum { FUNNEL, STRATEGY, K_RULE, SERIALIZED };
 
 static const struct layout_param params[] = {
     {"funnel", "utf8|utf16|bytes|int|long", NULL, "what turns keys into bytes"},
     {"strategy", "64|32", NULL, "MURMUR128_MITZ_64 or MURMUR128_MITZ_32"},
     {"k", "classic|new", NULL,
      "how a new filter's k is computed: as releases up to 33.3 do, or newer sources"},
+    {"serialized", "no|yes", NULL,
+     "whether export writes what Java's serialization does; else as it was imported"},
     {0},
 };
 
@@ -41,6 +46,7 @@ enum {
     MITZ_32 = 0,
     MITZ_64 = 1,
     MAX_K = 255,
+    MOST_TAIL = 1 << 16, /* of a serialized filter in a pipe */
 };
 
 static const uint64_t MAX_WORDS = INT32_MAX;
@@ -118,8 +124,8 @@ static bool check(const struct layer *layer, struct err *err)
     struct classic c = classic_of(layer);
     if (c.variant > MITZ_64)
         return fail(err, "its strategy is unknown");
-    if (c.m % 64 != 0 || c.m / 64 > MAX_WORDS || c.k > MAX_K || c.extra != 0 ||
-        layer->geometry[3] != 0)
+    if (c.m % 64 != 0 || c.m / 64 > MAX_WORDS || c.k > MAX_K || layer->geometry[3] > 1 ||
+        (layer->geometry[3] == 0 && c.extra != 0))
         return fail(err, "its geometry is not one of Guava's");
     return classic_check(layer, err);
 }
@@ -150,14 +156,112 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         return fail(err, "Guava cannot make a filter with more than %d positions a key", MAX_K);
     c.m = ((uint64_t)bits + 63) / 64 * 64;
     classic_begin(spec, &c, out);
+    out->layer[0].geometry[3] = layout_choice(spec, SERIALIZED);
     layout_set_design(out, (uint64_t)keys, p);
     return true;
 }
+
+/* ---- As Java serializes it. */
+
+struct serialized {
+    uint32_t k, words;
+    const uint8_t *tail;
+    uint64_t tail_len;
+    bool is_64, known; /* known: the funnel is one of Guava's */
+    unsigned funnel;
+};
+
+/* The funnel by its number. */
+static bool find_funnel(struct serialized *s)
+{
+    uint8_t tail[JAVA_TAIL];
+    for (s->funnel = 0; s->funnel < sizeof encodings / sizeof *encodings; s->funnel++)
+        if (java_tail(s->funnel, s->is_64, tail) == s->tail_len &&
+            memcmp(tail, s->tail, (size_t)s->tail_len) == 0)
+            return true;
+    return false;
+}
+
+static bool parse_serialized(const uint8_t *p, uint64_t len, struct serialized *s, struct err *err)
+{
+    java_get(p, &s->k, &s->words);
+    uint64_t bytes = 8 * (uint64_t)s->words;
+    if (s->k == 0 || s->k > MAX_K)
+        return fail(err, "its number of positions is %" PRId32, (int32_t)s->k);
+    if (s->words == 0 || s->words > MAX_WORDS)
+        return fail(err, "its number of words is %" PRId32, (int32_t)s->words);
+    if (len - JAVA_HEADER < bytes)
+        return fail(err, "it is cut short: %" PRIu32 " words need %" PRIu64 " bytes", s->words,
+                    JAVA_HEADER + bytes);
+    s->tail = p + JAVA_HEADER + bytes;
+    s->tail_len = len - JAVA_HEADER - bytes;
+    if (!java_strategy(s->tail, s->tail_len, &s->is_64))
+        return fail(err, "it does not end in its strategy, as a filter alone does");
+    s->known = find_funnel(s);
+    return true;
+}
+
+static bool read_serialized(const struct layout_spec *spec, const struct layout_foreign *in,
+                            struct layout_filter *out, struct layout_bits *bits, struct err *err)
+{
+    const uint8_t *p = in->data[0];
+    struct serialized s;
+    if (!parse_serialized(p, in->len[0], &s, err))
+        return false;
+    if (spec->value[STRATEGY] != NULL && (variant_of(spec) == MITZ_64) != s.is_64)
+        return fail(err, "its strategy is MURMUR128_MITZ_%s", s.is_64 ? "64" : "32");
+    if (!s.known && spec->value[FUNNEL] == NULL)
+        return fail(err, "its funnel is none of Guava's: give funnel=bytes, and as keys the bytes "
+                         "that it makes");
+    if (s.known && spec->value[FUNNEL] != NULL && layout_choice(spec, FUNNEL) != s.funnel)
+        return fail(err, "its funnel is not %s", spec->value[FUNNEL]);
+    bool stays = spec->value[SERIALIZED] == NULL || layout_choice(spec, SERIALIZED) == 1;
+    struct classic c = {.m = 64 * (uint64_t)s.words,
+                        .k = s.k,
+                        .variant = s.is_64 ? MITZ_64 : MITZ_32,
+                        .extra = s.known || !stays ? 0 : s.tail_len};
+    classic_begin(spec, &c, out);
+    out->layer[0].geometry[3] = stays;
+    if (s.known)
+        out->encoding = encodings[s.funnel];
+    classic_design(&c, spec, out);
+    bits[0] =
+        (struct layout_bits){p + JAVA_HEADER, c.m / 8, ORDER_BIG_WORDS, s.tail, c.extra, NULL};
+    return true;
+}
+
+static unsigned funnel_of(const struct layout_filter *filter)
+{
+    const unsigned last = sizeof encodings / sizeof *encodings - 1;
+    unsigned funnel = 0;
+    while (funnel < last && encodings[funnel] != filter->encoding)
+        funnel++;
+    return funnel;
+}
+
+static bool write_serialized(const struct layout_filter *filter, const uint8_t *data,
+                             const struct layout_sink *sink, struct err *err)
+{
+    struct classic c = classic_of(&filter->layer[0]);
+    uint8_t header[JAVA_HEADER], tail[JAVA_TAIL];
+    size_t len = java_tail(funnel_of(filter), c.variant == MITZ_64, tail);
+    java_put(header, c.k, (uint32_t)(c.m / 64));
+    return sink->write(sink->ctx, 0, header, sizeof header, err) &&
+           layout_put(sink, 0, data, c.m / 8, ORDER_BIG_WORDS, err) &&
+           (c.extra > 0 ? layout_put(sink, 0, data + c.m / 8, c.extra, ORDER_LOW_FIRST, err)
+                        : sink->write(sink->ctx, 0, tail, len, err));
+}
+
+/* ---- As writeTo writes it. */
 
 /* Is this a header, followed by exactly as many words as it states? */
 static bool recognize(const struct layout_foreign *in)
 {
     const uint8_t *p = in->data[0];
+    struct serialized s;
+    struct err ignored;
+    if (java_begins(p, in->len[0]))
+        return parse_serialized(p, in->len[0], &s, &ignored);
     return in->len[0] > HEADER && p[0] <= MITZ_64 && p[1] != 0 && p[2] <= INT8_MAX &&
            in->len[0] - HEADER == 8 * (uint64_t)get_be32(p + 2);
 }
@@ -166,6 +270,8 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
     const uint8_t *p = in->data[0];
+    if (java_begins(p, in->len[0]))
+        return read_serialized(spec, in, out, bits, err);
     if (in->len[0] < HEADER)
         return fail(err, "it ends within its header");
     uint32_t words = get_be32(p + 2);
@@ -185,6 +291,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         return fail(err, "%" PRIu64 " bytes follow its bits: 'head -c %" PRIu64 "' drops them",
                     in->len[0] - HEADER - 8 * (uint64_t)words, HEADER + 8 * (uint64_t)words);
     classic_begin(spec, &c, out);
+    out->layer[0].geometry[3] = layout_choice(spec, SERIALIZED);
     classic_design(&c, spec, out);
     bits[0] = (struct layout_bits){
         .data = p + HEADER, .len = 8 * (uint64_t)words, .order = ORDER_BIG_WORDS};
@@ -194,6 +301,11 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
 static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
 {
     (void)spec;
+    if (java_begins(head, len)) {
+        uint32_t k, n;
+        java_get(head, &k, &n);
+        return n > 0 && n <= MAX_WORDS ? JAVA_HEADER + 8 * (uint64_t)n + MOST_TAIL : 0;
+    }
     uint32_t words = len >= HEADER ? get_be32(head + 2) : 0;
     return words > 0 && words <= MAX_WORDS ? HEADER + 8 * (uint64_t)words : 0;
 }
@@ -202,6 +314,8 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
                        const struct layout_sink *sink, struct err *err)
 {
     struct classic c = classic_of(&filter->layer[0]);
+    if (filter->layer[0].geometry[3] == 1)
+        return write_serialized(filter, data[0], sink, err);
     uint8_t header[HEADER] = {(uint8_t)c.variant, (uint8_t)c.k};
     put_be32(header + 2, (uint32_t)(c.m / 64));
     return sink->write(sink->ctx, 0, header, sizeof header, err) &&
@@ -212,15 +326,33 @@ static void show(const struct layout_filter *filter, char *spec, size_t room)
 {
     uint64_t strategy = classic_of(&filter->layer[0]).variant;
     layout_show_choice(spec, room, &params[STRATEGY], strategy == MITZ_64 ? 0 : 1);
+    if (filter->layer[0].geometry[3] == 1)
+        layout_show_choice(spec, room, &params[SERIALIZED], 1);
 }
 
 static uint64_t file_len(const struct layout_filter *filter)
 {
-    return HEADER + filter->layer[0].data_len;
+    const struct layer *layer = &filter->layer[0];
+    struct classic c = classic_of(layer);
+    uint8_t tail[JAVA_TAIL];
+    if (layer->geometry[3] == 0)
+        return HEADER + layer->data_len;
+    return JAVA_HEADER + layer->data_len +
+           (c.extra > 0 ? 0 : java_tail(funnel_of(filter), c.variant == MITZ_64, tail));
+}
+
+/* A funnel of a program's own is not known for other filters: they are as writeTo writes them. */
+static void strip(struct layer *layer)
+{
+    struct classic c = classic_of(layer);
+    if (c.extra > 0)
+        layer->geometry[3] = 0;
+    c.extra = 0;
+    classic_to(&c, layer);
 }
 
 static const struct layout layout = {
-    .summary = "Guava's BloomFilter (Java), as writeTo writes it",
+    .summary = "Guava's BloomFilter (Java), as writeTo or Java's serialization writes it",
     .params = params,
     .encodings = encodings,
     .hash = &hash_murmur3_128,
@@ -235,6 +367,7 @@ static const struct layout layout = {
     .excess = excess,
     .factor = CLASSIC_FACTOR,
     .reach = reach,
+    .strip = strip,
 };
 
 const struct kind kind_guava = {CLASSIC_KIND(16, "guava", 2), .sampled_fpr = sampled_fpr,

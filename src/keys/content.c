@@ -31,9 +31,6 @@ static const struct content contents[] = {
 
 /* Filters of other programs, or files that have some. */
 static const struct content filters[] = {
-    {"\xac\xed\0\5sr??com.google.common.hash.BloomFilter", 42, 0,
-     "a BloomFilter of Guava in Java's serialization",
-     "its writeTo() writes what 'seen import --layout guava' reads"},
     {"\xac\xed\0\5sr??org.apache.spark.util.sketch.BloomFilter", 48, 0,
      "a BloomFilter of Spark in Java's serialization",
      "its writeTo() writes what 'seen import --layout spark' reads"},
@@ -49,6 +46,8 @@ static const struct content filters[] = {
 
 /* Filters of other programs that have a layout. */
 static const struct content readable[] = {
+    {"\xac\xed\0\5sr??com.google.common.hash.BloomFilter", 42, 0,
+     "a BloomFilter of Guava in Java's serialization", "'seen import --layout guava' reads it"},
     {"\0\0\0\1\0\0\0", 7, 0, "a BloomFilter of Spark", "'seen import --layout spark' reads it"},
     {"\0\0\0\2\0\0\0", 7, 0, "a BloomFilter of Spark, version 2",
      "'seen import --layout spark' reads it"},
@@ -75,14 +74,16 @@ static const struct content *find_in(const struct content *c, size_t n_known, co
 
 const struct content *content_find_filter(const void *head, size_t n)
 {
-    const struct content *c = find_in(filters, sizeof filters / sizeof *filters, head, n);
-    return c != NULL ? c : find_in(readable, sizeof readable / sizeof *readable, head, n);
+    const struct content *c = find_in(readable, sizeof readable / sizeof *readable, head, n);
+    return c != NULL ? c : find_in(filters, sizeof filters / sizeof *filters, head, n);
 }
 
 const struct content *content_find_other(const void *head, size_t n)
 {
     const struct content *c = find_in(contents, sizeof contents / sizeof *contents, head, n);
-    return c != NULL ? c : find_in(filters, sizeof filters / sizeof *filters, head, n);
+    if (c != NULL || find_in(readable, sizeof readable / sizeof *readable, head, n) != NULL)
+        return c;
+    return find_in(filters, sizeof filters / sizeof *filters, head, n);
 }
 
 const struct content *content_find(const void *head, size_t n)

@@ -145,6 +145,7 @@ imported()
     imported guava:funnel=bytes guava/g32_bytes_n1000_p01.guava
     imported guava:funnel=utf16 guava/g64_utf16_n1000_p05.guava
     imported guava:funnel=long guava/g64_long_n1000_p02.guava longs longs_absent
+    imported guava guavaser/gj_utf8_n1000_p02.ser ../keys2/keys ../keys2/absent
     imported gozero:bits=13007 gozero/gz_bits13007.bitmap
     imported redisson:bits=9585,k=7 redisson/rs_string_n1000_p01.bitmap
     imported redisson:codec=kryo5,bits=6235,k=4 redisson/rs_kryo5_n1000_p05.bitmap

@@ -837,7 +837,7 @@ class Guava(Classic):
 
     def fits(self, _layer):
         return (self.m % 64 == 0 and self.m // 64 < 1 << 31 and self.k <= 255 and self.v <= 1
-                and self.extra == self.detail == 0)
+                and (self.extra == self.detail == 0 or self.detail == 1))
 
     def positions(self, lanes):
         if self.v == 1:

@@ -192,6 +192,19 @@ class Guava(Layout):
                    struct.pack(">BBi%dQ" % words, strategy == "64", k, words, *data))
 
 
+class Guavaser(Layout):
+    """Guava's filters in Java's serialized form."""
+
+    name = "guavaser"
+    folder = "keys2"
+
+    def spec(self, row):
+        return "guava:funnel=%s,serialized=yes" % row["funnel"]
+
+    def create(self, row):
+        return [self.spec(row), "-n", row["n"], "-p", row["fpp"]]
+
+
 class Bitmap(Layout):
     """A Redis string: trailing zero bytes mean nothing."""
 
@@ -597,7 +610,7 @@ def tails(layout):
 
 
 TESTS = {f.__name__: f for f in (answers, create, extend, malformed, sizing, tails)}
-LAYOUTS = {c.name: c() for c in (Guava, Gozero, Redisson, Redisbloom, Php, Dcso, Bitsandblooms,
+LAYOUTS = {c.name: c() for c in (Guava, Guavaser, Gozero, Redisson, Redisbloom, Php, Dcso, Bitsandblooms,
                                  Spark)}
 
 if __name__ == "__main__":
