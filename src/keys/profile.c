@@ -7,50 +7,46 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
+#include "base/visible.h"
 #include "keys/batch.h"
 
 /* ---- Features. */
 
-/* Classes of bytes. */
-enum {
-    IS_TAB = 1 << 0,
-    IS_PIPE = 1 << 1,
-    IS_SEMI = 1 << 2,
-    IS_COMMA = 1 << 3,
-    IS_COLON = 1 << 4,
-    IS_BLANK = 1 << 5,
-    IS_UPPER = 1 << 6,
-    IS_LOWER = 1 << 7,
-    IS_SLASH = 1 << 8,
-    IS_AT = 1 << 9,
-    IS_HIGH = 1 << 10,
-    IS_BSLASH = 1 << 11,
-    IS_QUOTE = 1 << 12,
-    NO_DIGIT = 1 << 13,
-    NO_HEX = 1 << 14,
-};
+#define BIT(feature) (UINT64_C(1) << (feature))
 
-#define BETWEEN(c, a, b) ((c) >= (a) && (c) <= (b))
+/* Bits of bytes: of features that a key has if one of its bytes has it, or needs such a byte for;
+ * and others. */
+#define IS_QUOTE BIT(61)
+#define NO_DIGIT BIT(62)
+#define NO_HEX   BIT(63)
+
+static const uint64_t BY_BYTE = BIT(PROFILE_TAB) | BIT(PROFILE_PIPE) | BIT(PROFILE_SEMI) |
+                                BIT(PROFILE_COMMA) | BIT(PROFILE_UPPER) | BIT(PROFILE_LOWER) |
+                                BIT(PROFILE_SLASH) | BIT(PROFILE_AT) | BIT(PROFILE_BSLASH);
+static const uint64_t DELIMITERS = BIT(PROFILE_COMMA) | BIT(PROFILE_SEMI) | BIT(PROFILE_TAB);
+
+#define BETWEEN(c, a, b)     ((c) >= (a) && (c) <= (b))
+#define IF(c, byte, feature) ((c) == (byte) ? BIT(feature) : 0)
 #define CLASS(c)                                                                                   \
-    (((c) == '\t' ? IS_TAB : 0) | ((c) == '|' ? IS_PIPE : 0) | ((c) == ';' ? IS_SEMI : 0) |        \
-     ((c) == ',' ? IS_COMMA : 0) | ((c) == ':' ? IS_COLON : 0) | ((c) == ' ' ? IS_BLANK : 0) |     \
-     (BETWEEN(c, 'A', 'Z') ? IS_UPPER : 0) | (BETWEEN(c, 'a', 'z') ? IS_LOWER : 0) |               \
-     ((c) == '/' ? IS_SLASH : 0) | ((c) == '@' ? IS_AT : 0) | ((c) > 0x7f ? IS_HIGH : 0) |         \
-     ((c) == '\\' ? IS_BSLASH : 0) | ((c) == '"' ? IS_QUOTE : 0) |                                 \
-     (BETWEEN(c, '0', '9') ? 0 : NO_DIGIT) |                                                       \
+    (IF(c, '\t', PROFILE_TAB) | IF(c, '|', PROFILE_PIPE) | IF(c, ';', PROFILE_SEMI) |              \
+     IF(c, ',', PROFILE_COMMA) | IF(c, ':', PROFILE_COLON) | IF(c, ' ', PROFILE_BLANK) |           \
+     IF(c, '/', PROFILE_SLASH) | IF(c, '@', PROFILE_AT) | IF(c, '\\', PROFILE_BSLASH) |            \
+     (BETWEEN(c, 'A', 'Z') ? BIT(PROFILE_UPPER) : 0) |                                             \
+     (BETWEEN(c, 'a', 'z') ? BIT(PROFILE_LOWER) : 0) | ((c) > 0x7f ? BIT(PROFILE_HIGH) : 0) |      \
+     ((c) == '"' ? IS_QUOTE : 0) | (BETWEEN(c, '0', '9') ? 0 : NO_DIGIT) |                         \
      (BETWEEN(c, '0', '9') || BETWEEN((c) | 0x20, 'a', 'f') ? 0 : NO_HEX))
 #define CLASS4(c)  CLASS(c), CLASS((c) + 1), CLASS((c) + 2), CLASS((c) + 3)
 #define CLASS16(c) CLASS4(c), CLASS4((c) + 4), CLASS4((c) + 8), CLASS4((c) + 12)
 #define CLASS64(c) CLASS16(c), CLASS16((c) + 16), CLASS16((c) + 32), CLASS16((c) + 48)
 
-static const uint16_t class_of[256] = {CLASS64(0), CLASS64(64), CLASS64(128), CLASS64(192)};
+static const uint64_t class_of[256] = {CLASS64(0), CLASS64(64), CLASS64(128), CLASS64(192)};
 
-static bool is(char c, unsigned classes)
+static bool is(char c, uint64_t classes)
 {
     return (class_of[(uint8_t)c] & classes) != 0;
 }
 
-static size_t span(const char *key, size_t len, unsigned not_classes)
+static size_t span(const char *key, size_t len, uint64_t not_classes)
 {
     size_t n = 0;
     while (n < len && !is(key[n], not_classes))
@@ -69,7 +65,8 @@ static size_t scheme_len(const char *key, size_t len, bool small)
 {
     size_t n = 0;
     while (n < len && n < 10 &&
-           (is(key[n], IS_LOWER) || (n == 0 && !small && is(key[n], IS_UPPER)) ||
+           (is(key[n], BIT(PROFILE_LOWER)) ||
+            (n == 0 && !small && is(key[n], BIT(PROFILE_UPPER))) ||
             (n > 0 && !small && (key[n] == '+' || !is(key[n], NO_DIGIT)))))
         n++;
     return n > 0 && has_prefix(key + n, len - n, "://") ? n + 3 : 0;
@@ -105,23 +102,9 @@ static bool has_inner_blank(const char *key, size_t len)
 static bool has_quoted_delimiter(const char *key, size_t len)
 {
     for (size_t i = 0; i + 2 < len; i++)
-        if (key[i] == '"' && key[i + 2] == '"' && is(key[i + 1], IS_COMMA | IS_SEMI | IS_TAB))
+        if (key[i] == '"' && key[i + 2] == '"' && is(key[i + 1], DELIMITERS))
             return true;
     return false;
-}
-
-/* Bytes of the UTF-8 character at `c`; 0: it is none. */
-static size_t utf8_sequence(const uint8_t *c, size_t len)
-{
-    size_t n = *c < 0x80 ? 1 : *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;
-    if (n > len)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((c[i] & 0xc0) != 0x80)
-            return 0;
-    bool bad = n > 1 && ((*c == 0xe0 && c[1] < 0xa0) || (*c == 0xed && c[1] > 0x9f) ||
-                         (*c == 0xf0 && c[1] < 0x90) || (*c == 0xf4 && c[1] > 0x8f));
-    return bad ? 0 : n;
 }
 
 static uint64_t bit(bool is, enum profile_feature feature)
@@ -140,7 +123,7 @@ static uint64_t high_features(const char *key, size_t len)
     }
     size_t n = 1;
     for (size_t i = 0; i < len && n > 0; i += n)
-        n = utf8_sequence((const uint8_t *)key + i, len - i);
+        n = utf8_len(key + i, len - i);
     return f | bit(n == 0, PROFILE_LATIN1);
 }
 
@@ -179,37 +162,34 @@ static bool is_between(const char *key, size_t len, char quote)
 
 uint64_t profile_features(const char *key, size_t len)
 {
-    unsigned has = 0;
+    uint64_t has = 0;
     for (size_t i = 0; i < len; i++)
         has |= class_of[(uint8_t)key[i]];
     char first = len > 0 ? key[0] : '\0', last = len > 0 ? key[len - 1] : '\0';
     size_t digits = span(key, len, NO_DIGIT), scheme = scheme_len(key, len, true);
     bool all_hex = (has & NO_HEX) == 0;
-    bool delimiter = (has & (IS_COMMA | IS_SEMI | IS_TAB)) != 0;
-    return bit(last == '\r', PROFILE_CR) |
-           bit((has & IS_QUOTE) && delimiter && has_quoted_delimiter(key, len), PROFILE_CSVQ) |
+    bool quoted_fields = (has & IS_QUOTE) && (has & DELIMITERS) && has_quoted_delimiter(key, len);
+    return (has & BY_BYTE) | bit(last == '\r', PROFILE_CR) | bit(quoted_fields, PROFILE_CSVQ) |
            bit(is_between(key, len, '"') && memchr(key + 1, '"', len - 2) == NULL, PROFILE_QUOTED) |
            bit(is_json(key, len), PROFILE_JSON) |
            bit(!all_hex && span(key, len, NO_HEX) >= 32, PROFILE_HEADHEX) |
-           bit(has & IS_TAB, PROFILE_TAB) | bit(has & IS_PIPE, PROFILE_PIPE) |
-           bit(has & IS_SEMI, PROFILE_SEMI) | bit(has & IS_COMMA, PROFILE_COMMA) |
-           bit((has & IS_COLON) && has_colon(key, len), PROFILE_COLON) |
-           bit((has & IS_BLANK) && has_inner_blank(key, len), PROFILE_BLANK) |
-           bit(is(first, IS_BLANK | IS_TAB) || is(last, IS_BLANK | IS_TAB), PROFILE_BLANKEND) |
-           bit(all_hex && is_digest_len(len), PROFILE_HEXLEN) | bit(has & IS_UPPER, PROFILE_UPPER) |
-           bit(has & IS_LOWER, PROFILE_LOWER) | bit(has_uuid(key, len), PROFILE_UUID) |
+           bit((has & BIT(PROFILE_COLON)) && has_colon(key, len), PROFILE_COLON) |
+           bit((has & BIT(PROFILE_BLANK)) && has_inner_blank(key, len), PROFILE_BLANK) |
+           bit(first == ' ' || first == '\t' || last == ' ' || last == '\t', PROFILE_BLANKEND) |
+           bit(all_hex && is_digest_len(len), PROFILE_HEXLEN) |
+           bit(has_uuid(key, len), PROFILE_UUID) |
            bit(scheme_len(key, len, false) > 5, PROFILE_SCHEME) |
            bit(has_prefix(key + scheme, len - scheme, "www."), PROFILE_WWW) |
-           bit(last == '/' && len > 1, PROFILE_ENDSLASH) | bit(has & IS_SLASH, PROFILE_SLASH) |
-           bit(first == '/', PROFILE_ABS) | bit(has & IS_AT, PROFILE_AT) |
-           (has & IS_HIGH ? high_features(key, len) : 0) | bit(has_date(key, len), PROFILE_DATE) |
-           bit(digits == len && len > 0, PROFILE_DIGITS) | bit(first == '0', PROFILE_ZERO) |
-           bit(has_prefix(key, len, "https://"), PROFILE_HTTPS) |
+           bit(last == '/' && len > 1, PROFILE_ENDSLASH) | bit(first == '/', PROFILE_ABS) |
+           (has & BIT(PROFILE_HIGH) ? high_features(key, len) : 0) |
+           bit(has_date(key, len), PROFILE_DATE) | bit(digits == len && len > 0, PROFILE_DIGITS) |
+           bit(first == '0', PROFILE_ZERO) | bit(has_prefix(key, len, "https://"), PROFILE_HTTPS) |
            bit(first == '<' || first == '>', PROFILE_GT) |
            bit(has_prefix(key, len, "./"), PROFILE_DOTSLASH) |
-           bit(digits > 0 && digits < len && is(key[digits], IS_COLON | IS_TAB), PROFILE_LINENUM) |
+           bit(digits > 0 && digits < len && (key[digits] == ':' || key[digits] == '\t'),
+               PROFILE_LINENUM) |
            bit(is_between(key, len, '\''), PROFILE_SQUOTED) | bit(last == '.', PROFILE_ENDDOT) |
-           bit(has & IS_BSLASH, PROFILE_BSLASH) | bit(first == '+', PROFILE_PLUS);
+           bit(first == '+', PROFILE_PLUS);
 }
 
 /* ---- Counts. */
