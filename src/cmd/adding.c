@@ -387,14 +387,16 @@ static bool compare(struct adding *a, const struct added *r)
     struct mismatch m = {.rule = &a->keyopt.rule};
     struct err err;
     a->compared = true;
-    mismatch_take(&m, chunk->data, chunk->len);
+    mismatch_take(&m, chunk);
     bool again = false, ok = store_enter(a->store, 0, &err), fits = true;
     m.found = ok ? count_found(a, r) : MISMATCH_KEYS;
     /* -f 0 says that whole records are the keys, whatever those of the filter are. */
-    bool insists = a->keyopt.fields != NULL && a->keyopt.rule.field[0] == 0;
+    const struct key_rule *rule = &a->keyopt.rule;
+    bool insists =
+        a->keyopt.fields != NULL && rule->field[0] == 0 && rule->csv == NULL && rule->paths == NULL;
     bool few = mismatch_finds_few(&m) && !insists;
     if (few)
-        fits = !mismatch_recut(&m, a->store, chunk->data, chunk->len, &err);
+        fits = !mismatch_recut(&m, a->store, chunk, &err);
     if (!fits)
         a->feed.failed = !say_failure(&err);
     else if (few && a->feed.advice.said == 0)

@@ -12,35 +12,21 @@
 /* ---- Other forms of a key. */
 
 enum form {
-    FORM_NONE,
     FORM_BEGIN,   /* `to` for the bytes `from`, at its beginning, ... */
     FORM_END,     /* ... at its end, ... */
-    FORM_FIRST,   /* ... where they are first, ... */
-    FORM_ALL,     /* ... or for each byte `from` */
-    FORM_AROUND,  /* between two `to` */
-    FORM_STRIP,   /* without the bytes `from` at either end, ... */
-    FORM_LEFT,    /* ... or at the beginning */
-    FORM_FIELDS,  /* parted by `from`: the first ones, and the last */
+    FORM_ALL,     /* ... or everywhere */
+    FORM_STRIP,   /* without the bytes `from` at either end */
+    FORM_FIELDS,  /* parted by the bytes `from`: the first ones, and the last */
     FORM_WORDS,   /* the same between blanks */
     FORM_STRINGS, /* the same between quotes */
-    FORM_LAST,    /* what follows the last byte `from` */
+    FORM_AFTER,   /* what follows the last `from` */
     FORM_HEADHEX, /* the hexadecimal digits that it begins with */
-    FORM_DIGITS,  /* its digits */
-    FORM_REST,    /* what follows the "://" of a URL, ... */
-    FORM_HOST,    /* ... up to a slash */
     FORM_LOWER,
     FORM_UPPER,
-    FORM_UTF8,   /* from Latin-1 */
-    FORM_LATIN1, /* from UTF-8 */
 };
 
 /* ---- The table: in order of strength, what all asked keys do, or have, or are, and hardly any of
- * the filter's, or the other way round; and what helps then. In the words, N is a field, {A} and
- * {K} are the lengths of the asked keys and of the filter's. */
-
-/* What reads CSV and JSON. */
-#define FIELD_OF_CSV  "'csvformat -T FILE | seen ...' makes TABs of its delimiters"
-#define VALUE_OF_JSON "'jq -r .NAME FILE | seen ...' takes a value"
+ * the filter's, or the other way round; and what helps then. In the words, N is a field. */
 
 enum {
     CUTS = 1 << 0,   /* the remedy takes a part of the key, which may be another key */
@@ -55,10 +41,12 @@ static const struct row {
     const char *asked, *keys; /* what helps if the asked keys do, and if the filter's do, or "" */
 } rows[] = {
     {PROFILE_CR, 1, 0, "end in CR", "--crlf", "make it again with --crlf"},
-    {PROFILE_CSVQ, 1, CUTS | FIELDS, "are rows of CSV", FIELD_OF_CSV,
-     "make it again from one field"},
-    {PROFILE_QUOTED, 1, 0, "are between quotes", FIELD_OF_CSV, "make it again without them"},
-    {PROFILE_JSON, 1, CUTS, "are JSON", VALUE_OF_JSON, "make it again from one value"},
+    {PROFILE_CSVQ, 1, CUTS | FIELDS, "are rows of CSV", "--csv -f NAME takes a field",
+     "make it again with --csv -f NAME"},
+    {PROFILE_QUOTED, 1, 0, "are between quotes", "--csv --no-header -f 1 drops them",
+     "make it again with --csv --no-header -f 1"},
+    {PROFILE_JSON, 1, CUTS, "are JSON", "--jsonl -f .NAME takes a value",
+     "make it again with --jsonl -f .NAME"},
     {PROFILE_HEADHEX, 1, FIELDS, "begin with a digest and go on", "-w -f 1, or -d: -f 1",
      "make it again with -w -f 1, or -d: -f 1"},
     {PROFILE_TAB, 1, CUTS | FIELDS, "have TABs in them", "-f N takes a field",
@@ -75,12 +63,12 @@ static const struct row {
     {PROFILE_HEXCASE, 1, 0, NULL,
      "these digests have capitals, its keys small letters: make it with --ignore-case",
      "these digests have small letters, its keys capitals: make it with --upper"},
-    {PROFILE_HEXSIZE, 1, 0, NULL,
-     "these have {A} hexadecimal digits, its keys {K}: they are other digests", ""},
+    {PROFILE_HEXSIZE, 1, 0, NULL, "they are other digests", ""},
     {PROFILE_HEXLEN, 1, 0, "are digests", "ask the filter that was made with --digest",
      "make it with --digest NAME --input-digests"},
     {PROFILE_DATE, 5, 0, "begin with a date", "-w -f N takes a word", "make it without the date"},
-    {PROFILE_SCHEME, 1, 0, "begin with http:// or another scheme", "-d/ -f 3 takes the host", ""},
+    {PROFILE_SCHEME, 1, CUTS, "begin with http:// or another scheme", "-d/ -f 3 takes the host",
+     ""},
     {PROFILE_HTTPS, 20, 0, "begin with https", "", ""},
     {PROFILE_BLANKEND, 5, 0, "have blanks around them", "-w -f N takes a word",
      "make it again with --trim"},
@@ -106,7 +94,7 @@ static const struct row {
     {PROFILE_CASE, 20, 0, NULL,
      "these have capitals, its keys small letters: make it with --ignore-case",
      "these have small letters, its keys capitals: make it with --upper"},
-    {PROFILE_PAD, 5, 0, "have zeros before them", "", "its keys are {K} digits"},
+    {PROFILE_PAD, 5, 0, "have zeros before them", "", ""},
     {PROFILE_DIGITS, 20, 0, "are numbers", "is it another field (-f)?",
      "is it another field (-f)?"},
     {PROFILE_SLASH, 20, CUTS, "have '/' in them", "-d/ -f -1 takes the name", ""},
@@ -125,56 +113,49 @@ static const struct remedy {
     {PROFILE_CR, PROFILE_KEYS_HAVE, FORM_END, "", "\r"},
     {PROFILE_CSVQ, PROFILE_ASKED_HAVE, FORM_STRINGS, "\"", ""},
     {PROFILE_QUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "\"", ""},
-    {PROFILE_QUOTED, PROFILE_KEYS_HAVE, FORM_AROUND, "", "\""},
     {PROFILE_JSON, PROFILE_ASKED_HAVE, FORM_STRINGS, "\"", ""},
     {PROFILE_HEADHEX, PROFILE_ASKED_HAVE, FORM_HEADHEX, "", ""},
     {PROFILE_TAB, PROFILE_ASKED_HAVE, FORM_FIELDS, "\t", ""},
     {PROFILE_PIPE, PROFILE_ASKED_HAVE, FORM_FIELDS, "|", ""},
     {PROFILE_SEMI, PROFILE_ASKED_HAVE, FORM_FIELDS, ";", ""},
     {PROFILE_COMMA, PROFILE_ASKED_HAVE, FORM_FIELDS, ",", ""},
-    {PROFILE_COLON, PROFILE_ASKED_HAVE, FORM_FIELDS, ":", ""},
-    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
-    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_ALL, " ", ""},
-    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_STRIP, " \t", ""},
-    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
-    {PROFILE_SQUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "'", ""},
-    {PROFILE_SQUOTED, PROFILE_KEYS_HAVE, FORM_AROUND, "", "'"},
     {PROFILE_UUID, PROFILE_ASKED_HAVE, FORM_ALL, "-", ""},
     {PROFILE_HEXCASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
     {PROFILE_HEXCASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
-    {PROFILE_CASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
-    {PROFILE_CASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
-    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_REST, "", ""},
-    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_HOST, "", ""},
+    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_AFTER, "://", ""},
+    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_FIELDS, "/", ""},
     {PROFILE_SCHEME, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "http://"},
     {PROFILE_SCHEME, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "https://"},
     {PROFILE_HTTPS, PROFILE_ASKED_HAVE, FORM_BEGIN, "https", "http"},
     {PROFILE_HTTPS, PROFILE_KEYS_HAVE, FORM_BEGIN, "http", "https"},
-    {PROFILE_WWW, PROFILE_ASKED_HAVE, FORM_FIRST, "www.", ""},
-    {PROFILE_WWW, PROFILE_KEYS_HAVE, FORM_FIRST, "://", "://www."},
+    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_STRIP, " \t", ""},
+    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
+    {PROFILE_SQUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "'", ""},
+    {PROFILE_COLON, PROFILE_ASKED_HAVE, FORM_FIELDS, ":", ""},
+    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
+    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_ALL, " ", ""},
+    {PROFILE_WWW, PROFILE_ASKED_HAVE, FORM_ALL, "www.", ""},
     {PROFILE_WWW, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "www."},
+    {PROFILE_WWW, PROFILE_KEYS_HAVE, FORM_ALL, "://", "://www."},
     {PROFILE_ENDSLASH, PROFILE_ASKED_HAVE, FORM_END, "/", ""},
     {PROFILE_ENDSLASH, PROFILE_KEYS_HAVE, FORM_END, "", "/"},
     {PROFILE_DOTSLASH, PROFILE_ASKED_HAVE, FORM_BEGIN, "./", ""},
     {PROFILE_DOTSLASH, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "./"},
     {PROFILE_ABS, PROFILE_ASKED_HAVE, FORM_BEGIN, "/", ""},
     {PROFILE_ABS, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "/"},
-    {PROFILE_GT, PROFILE_ASKED_HAVE, FORM_BEGIN, ">", ""},
-    {PROFILE_GT, PROFILE_ASKED_HAVE, FORM_BEGIN, "<", ""},
-    {PROFILE_AT, PROFILE_ASKED_HAVE, FORM_LAST, "@", ""},
+    {PROFILE_GT, PROFILE_ASKED_HAVE, FORM_STRIP, "<>", ""},
+    {PROFILE_AT, PROFILE_ASKED_HAVE, FORM_AFTER, "@", ""},
     {PROFILE_PLUS, PROFILE_ASKED_HAVE, FORM_BEGIN, "+", ""},
     {PROFILE_PLUS, PROFILE_ASKED_HAVE, FORM_BEGIN, "+", "00"},
     {PROFILE_PLUS, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "+"},
     {PROFILE_PLUS, PROFILE_KEYS_HAVE, FORM_BEGIN, "00", "+"},
-    {PROFILE_BSLASH, PROFILE_ASKED_HAVE, FORM_LAST, "\\", ""},
+    {PROFILE_BSLASH, PROFILE_ASKED_HAVE, FORM_AFTER, "\\", ""},
     {PROFILE_BSLASH, PROFILE_ASKED_HAVE, FORM_ALL, "\\", "/"},
-    {PROFILE_LATIN1, PROFILE_ASKED_HAVE, FORM_UTF8, "", ""},
-    {PROFILE_LATIN1, PROFILE_KEYS_HAVE, FORM_LATIN1, "", ""},
     {PROFILE_ENDDOT, PROFILE_ASKED_HAVE, FORM_END, ".", ""},
     {PROFILE_ENDDOT, PROFILE_KEYS_HAVE, FORM_END, "", "."},
-    {PROFILE_PAD, PROFILE_ASKED_HAVE, FORM_LEFT, "0", ""},
-    {PROFILE_DIGITS, PROFILE_KEYS_HAVE, FORM_DIGITS, "", ""},
-    {PROFILE_SLASH, PROFILE_ASKED_HAVE, FORM_LAST, "/", ""},
+    {PROFILE_CASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
+    {PROFILE_CASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
+    {PROFILE_SLASH, PROFILE_ASKED_HAVE, FORM_AFTER, "/", ""},
 };
 
 enum { N_REMEDIES = sizeof remedies / sizeof *remedies };
@@ -184,7 +165,7 @@ enum { N_REMEDIES = sizeof remedies / sizeof *remedies };
 enum { PARTS = 9 }; /* the first 8, and the last */
 
 struct text {
-    char *data; /* room for 2 * MISMATCH_LEN + 16 bytes */
+    char *data; /* room for all forms of a key (ROOM) */
     size_t len;
 };
 
@@ -192,16 +173,6 @@ static void put_form(struct text *t, const char *data, size_t len)
 {
     memcpy(t->data + t->len, data, len);
     t->len += len;
-}
-
-static void put_form_text(struct text *t, const char *s)
-{
-    put_form(t, s, strlen(s));
-}
-
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
 }
 
 static bool is_one_of(const char *bytes, char c)
@@ -236,74 +207,51 @@ static bool take_part(const struct mismatch_key *key, const struct remedy *r, un
     return part != NULL;
 }
 
-static void swap_each(const struct mismatch_key *key, char from, const char *to, struct text *t)
+static bool matches(const struct mismatch_key *key, size_t at, const char *text)
 {
-    for (size_t i = 0; i < key->len; i++)
-        if (key->text[i] == from)
-            put_form_text(t, to);
-        else
-            put_form(t, key->text + i, 1);
+    size_t len = strlen(text);
+    return at <= key->len && key->len - at >= len && memcmp(key->text + at, text, len) == 0;
 }
 
-static void swap_at(const struct mismatch_key *key, size_t at, const struct remedy *r,
+/* Puts r->to in place of the r->from that is at this byte. False: none is. */
+static bool swap_at(const struct mismatch_key *key, const struct remedy *r, size_t at,
                     struct text *t)
 {
     size_t len = strlen(r->from);
+    if (!matches(key, at, r->from))
+        return false;
     put_form(t, key->text, at);
-    put_form_text(t, r->to);
+    put_form(t, r->to, strlen(r->to));
     put_form(t, key->text + at + len, key->len - at - len);
-}
-
-static bool swap(const struct mismatch_key *key, const struct remedy *r, struct text *t)
-{
-    size_t len = strlen(r->from), at = r->form == FORM_END ? key->len - len : 0;
-    if (key->len < len)
-        return false;
-    while (r->form == FORM_FIRST && at < key->len - len &&
-           memcmp(key->text + at, r->from, len) != 0)
-        at++;
-    if (memcmp(key->text + at, r->from, len) != 0)
-        return false;
-    swap_at(key, at, r, t);
     return true;
 }
 
-static void strip(const struct mismatch_key *key, const struct remedy *r, struct text *t)
+static void swap_all(const struct mismatch_key *key, const struct remedy *r, struct text *t)
+{
+    for (size_t i = 0; i < key->len;) {
+        bool here = matches(key, i, r->from);
+        put_form(t, here ? r->to : key->text + i, here ? strlen(r->to) : 1);
+        i += here ? strlen(r->from) : 1;
+    }
+}
+
+static void strip(const struct mismatch_key *key, const char *bytes, struct text *t)
 {
     size_t from = 0, to = key->len;
-    while (from < to && is_one_of(r->from, key->text[from]))
+    while (from < to && is_one_of(bytes, key->text[from]))
         from++;
-    while (r->form == FORM_STRIP && from < to && is_one_of(r->from, key->text[to - 1]))
+    while (from < to && is_one_of(bytes, key->text[to - 1]))
         to--;
     put_form(t, key->text + from, to - from);
 }
 
-static void take_rest(const struct mismatch_key *key, bool host, struct text *t)
+static void take_after(const struct mismatch_key *key, const char *text, struct text *t)
 {
-    const char *at = key->text, *end = at + key->len, *stop = end;
-    for (const char *c = at; c + 3 <= end && at == key->text; c++)
-        if (memcmp(c, "://", 3) == 0)
-            at = c + 3;
-    if (host)
-        for (stop = at; stop < end && !is_one_of("/?", *stop); stop++)
-            ;
-    put_form(t, at, (size_t)(stop - at));
-}
-
-/* A byte that is not ASCII, between Latin-1 and UTF-8. */
-static void recode(const struct mismatch_key *key, bool to_utf8, struct text *t)
-{
-    for (size_t i = 0; i < key->len; i++) {
-        uint8_t c = (uint8_t)key->text[i], next = i + 1 < key->len ? (uint8_t)key->text[i + 1] : 0;
-        char two[] = {(char)(0xc0 | c >> 6), (char)(0x80 | (c & 0x3f))};
-        char one = (char)(c << 6 | (next & 0x3f));
-        if (to_utf8 && c > 0x7f)
-            put_form(t, two, sizeof two);
-        else if (!to_utf8 && (c & 0xfe) == 0xc2 && i + 1 < key->len)
-            put_form(t, &one, !!++i);
-        else
-            put_form(t, key->text + i, 1);
-    }
+    size_t at = key->len;
+    while (at > 0 && !matches(key, at - 1, text))
+        at--;
+    at = at > 0 ? at - 1 + strlen(text) : 0;
+    put_form(t, key->text + at, key->len - at);
 }
 
 static void fold_form(const struct mismatch_key *key, char first, struct text *t)
@@ -315,94 +263,59 @@ static void fold_form(const struct mismatch_key *key, char first, struct text *t
     }
 }
 
-static void take_text(const struct mismatch_key *key, bool (*is)(char c), bool head, struct text *t)
+static void take_head(const struct mismatch_key *key, struct text *t)
 {
-    for (size_t i = 0; i < key->len && (!head || is(key->text[i])); i++)
-        if (is(key->text[i]))
-            put_form(t, key->text + i, 1);
-}
-
-static bool is_decimal_digit(char c)
-{
-    return c >= '0' && c <= '9';
+    while (t->len < key->len && is_one_of("0123456789abcdefABCDEF", key->text[t->len]))
+        put_form(t, key->text + t->len, 1);
 }
 
 /* Writes the key in another form, or the part `number` of it. False: it has none. */
 static bool reform(const struct mismatch_key *key, const struct remedy *r, unsigned number,
                    struct text *t)
 {
-    const char *last;
     if (r->form == FORM_FIELDS || r->form == FORM_WORDS || r->form == FORM_STRINGS)
         return take_part(key, r, number, t);
     if (number > 0)
         return false;
-    switch (r->form) {
-    case FORM_BEGIN:
-    case FORM_END:
-    case FORM_FIRST:
-        return swap(key, r, t);
-    case FORM_ALL:
-        swap_each(key, r->from[0], r->to, t);
-        break;
-    case FORM_AROUND:
-        put_form_text(t, r->to);
-        put_form(t, key->text, key->len);
-        put_form_text(t, r->to);
-        break;
-    case FORM_STRIP:
-    case FORM_LEFT:
-        strip(key, r, t);
-        break;
-    case FORM_LAST:
-        last = bytes_last(key->text, r->from[0], key->len);
-        last = last != NULL ? last + 1 : key->text;
-        put_form(t, last, key->len - (size_t)(last - key->text));
-        break;
-    case FORM_HEADHEX:
-        take_text(key, is_hex, true, t);
-        break;
-    case FORM_DIGITS:
-        take_text(key, is_decimal_digit, false, t);
-        break;
-    case FORM_REST:
-    case FORM_HOST:
-        take_rest(key, r->form == FORM_HOST, t);
-        break;
-    case FORM_LOWER:
-    case FORM_UPPER:
+    if (r->form == FORM_BEGIN || r->form == FORM_END)
+        return swap_at(key, r, r->form == FORM_END ? key->len - strlen(r->from) : 0, t);
+    if (r->form == FORM_ALL)
+        swap_all(key, r, t);
+    else if (r->form == FORM_STRIP)
+        strip(key, r->from, t);
+    else if (r->form == FORM_AFTER)
+        take_after(key, r->from, t);
+    else if (r->form == FORM_HEADHEX)
+        take_head(key, t);
+    else
         fold_form(key, r->form == FORM_LOWER ? 'A' : 'a', t);
-        break;
-    case FORM_UTF8:
-    case FORM_LATIN1:
-        recode(key, r->form == FORM_UTF8, t);
-        break;
-    default:
-        return false;
-    }
     return t->len > 0 && (t->len != key->len || memcmp(t->data, key->text, t->len) != 0);
 }
 
 /* ---- The keys that are asked. */
 
 /* A batch of these records' keys, as prepared by trimming and folding. NULL: out of memory. */
-static struct batch *cut_again(struct key_rule *rule, const char *data, size_t len)
+static struct batch *cut_again(struct key_rule *rule, const struct chunk *chunk)
 {
     rule->prep &= PREP_TRIM | PREP_CASE;
     rule->hash = NULL;
     rule->bytes = false;
     rule->skip_bad = true;
     struct batch *b = batch_new(rule);
-    if (b != NULL)
-        batch_start(b, data, len);
+    if (b == NULL)
+        return NULL;
+    b->columns = &chunk->columns;
+    b->first = chunk->first;
+    batch_start(b, chunk->data, chunk->len);
     return b;
 }
 
-void mismatch_take(struct mismatch *m, const char *data, size_t len)
+void mismatch_take(struct mismatch *m, const struct chunk *chunk)
 {
     struct key_rule rule = *m->rule;
     if (m->key == NULL)
         m->key = malloc(MISMATCH_TRIED * sizeof *m->key);
-    struct batch *b = m->key != NULL && profile_suits(m->rule) ? cut_again(&rule, data, len) : NULL;
+    struct batch *b = m->key != NULL && profile_suits(m->rule) ? cut_again(&rule, chunk) : NULL;
     while (b != NULL && m->asked.n < MISMATCH_KEYS && batch_next(b))
         for (size_t i = 0; i < b->n && m->asked.n < MISMATCH_KEYS; i++) {
             size_t key_len;
@@ -439,7 +352,9 @@ struct proof {
     char example[80]; /* empty: a longer one */
 };
 
-enum { ROOM = 4 * MISMATCH_LEN + 64 }; /* for all forms of a key in one row */
+enum {
+    ROOM = 4 * MISMATCH_LEN + 64
+}; /* for all forms of a key in one row: "://" may become 7 bytes */
 
 /* The forms of the keys that a difference proposes. */
 struct forms {
@@ -452,6 +367,7 @@ struct forms {
 
 static void propose(const struct mismatch *m, const struct finding *of, struct forms *f)
 {
+    bool cuts = (of->row->flags & CUTS) != 0;
     f->n = 0;
     f->len = 0;
     for (unsigned i = 0; i < m->n_tried * N_REMEDIES * PARTS && f->n < BATCH_MAX; i++) {
@@ -459,7 +375,7 @@ static void propose(const struct mismatch *m, const struct finding *of, struct f
         struct text t = {f->text + f->len, 0};
         if (r->feature != of->row->feature || r->side != of->side ||
             !reform(&m->key[i / PARTS / N_REMEDIES], r, i % PARTS, &t) ||
-            (m->asked.n < 5 && (of->row->flags & CUTS) != 0 && t.len < 8) ||
+            (m->asked.n < 5 && cuts && t.len < 8) ||
             memchr(t.data, m->rule->terminator, t.len) != NULL)
             continue;
         f->remedy[f->n] = r;
@@ -596,22 +512,6 @@ static void add_none(const struct mismatch *m, const char *name, struct err *err
                   m->found == 1 ? "is" : "are", name);
 }
 
-/* The words, with their numbers. */
-static void add_words(const char *words, unsigned part, const struct mismatch *m,
-                      const struct profile *keys, struct err *err)
-{
-    for (const char *c = words; *c != '\0'; c++)
-        if (strncmp(c, "{A}", 3) == 0 || strncmp(c, "{K}", 3) == 0) {
-            fail_more(err, "%u", c[1] == 'A' ? m->asked.longest : keys->longest);
-            c += 2;
-        } else if (part > 0 && strncmp(c, "-f N", 4) == 0) {
-            fail_more(err, "-f %d", part < PARTS ? (int)part : -1);
-            c += 3;
-        } else {
-            fail_more(err, "%c", *c);
-        }
-}
-
 /* "these end in CR, its keys do not: --crlf" */
 static void add_difference(const struct finding *of, unsigned part, const struct mismatch *m,
                            const struct profile *keys, struct err *err)
@@ -619,6 +519,10 @@ static void add_difference(const struct finding *of, unsigned part, const struct
     const char *what = of->row->what;
     bool asked = of->side == PROFILE_ASKED_HAVE;
     const char *helps = asked ? of->row->asked : of->row->keys;
+    const char *field = part > 0 ? strstr(helps, "-f N") : NULL;
+    if (of->row->feature == PROFILE_HEXSIZE)
+        fail_more(err, "these have %u hexadecimal digits, its keys %u: ", m->asked.longest,
+                  keys->longest);
     if (what != NULL) {
         const char *verb = strncmp(what, "are ", 4) == 0    ? "are"
                            : strncmp(what, "have ", 5) == 0 ? "have"
@@ -626,7 +530,19 @@ static void add_difference(const struct finding *of, unsigned part, const struct
         fail_more(err, "%s %s, %s %s not%s", asked ? "these" : "its keys", what,
                   asked ? "its keys" : "these", verb, helps[0] != '\0' ? ": " : "");
     }
-    add_words(helps, part, m, keys, err);
+    if (field != NULL)
+        fail_more(err, "%.*s-f %d%s", (int)(field - helps), helps, part < PARTS ? (int)part : -1,
+                  field + strlen("-f N"));
+    else
+        fail_more(err, "%s", helps);
+}
+
+/* Adds how the filter's keys were taken, if it was not whole lines. */
+static void add_reading(const struct reading *r, struct err *err)
+{
+    char options[READING_TEXT];
+    if (r->field[0] != 0 || (r->how & (READING_CSV | READING_JSONL)) != 0)
+        fail_more(err, "; its keys were taken with %s", reading_options(r, options));
 }
 
 bool mismatch_finds_few(const struct mismatch *m)
@@ -650,11 +566,13 @@ bool mismatch_note(struct mismatch *m, struct store *s)
         fail_more(&what, ", but '%s' is", best.example);
     fail_more(&what, ": ");
     add_difference(&best.of, best.part, m, keys, &what);
+    if (reading_differs(&s->header->reading, &now) && best.part == 0)
+        add_reading(&s->header->reading, &what);
     say_note("%s", what.text);
     return true;
 }
 
-bool mismatch_recut(struct mismatch *m, const struct store *s, const char *data, size_t len,
+bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chunk *chunk,
                     struct err *err)
 {
     struct key_rule rule = *m->rule;
@@ -667,7 +585,7 @@ bool mismatch_recut(struct mismatch *m, const struct store *s, const char *data,
     if (!reading_differs(&h->reading, &now) || !reading_rule(&h->reading, &rule) ||
         !is_likely(m, &h->profile, true, &ignored))
         return false;
-    mismatch_take(&again, data, len);
+    mismatch_take(&again, chunk);
     judge(&h->profile, &again.asked, &v);
     mismatch_end(&again);
     if (again.asked.n < m->asked.n - m->asked.n / 10 || v.n > 0)

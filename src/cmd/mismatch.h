@@ -5,7 +5,7 @@
  * clear enough for the number of keys is told without proof; others are not.
  *
  *     struct mismatch m = {.rule = &keyopt.rule};
- *     mismatch_take(&m, chunk->data, chunk->len);         // until MISMATCH_KEYS, or the end
+ *     mismatch_take(&m, chunk);         // until MISMATCH_KEYS, or the end
  *     m.found = ...;
  *     if (mismatch_finds_few(&m))
  *         mismatch_note(&m, store);
@@ -19,6 +19,7 @@
 
 #include "keys/batch.h"
 #include "keys/profile.h"
+#include "keys/source.h"
 #include "store/store.h"
 
 enum {
@@ -41,9 +42,9 @@ struct mismatch {
     struct mismatch_key *key; /* MISMATCH_TRIED; NULL: none yet */
 };
 
-/* Takes the next records, up to MISMATCH_KEYS. Takes none of keys that are secret, or are digits or
- * digests: these have no form of their own. */
-void mismatch_take(struct mismatch *m, const char *data, size_t len);
+/* Takes the records of the next chunk, up to MISMATCH_KEYS. Takes none of keys that are secret, or
+ * are digits or digests: these have no form of their own. */
+void mismatch_take(struct mismatch *m, const struct chunk *chunk);
 
 /* Are so few of the keys in the filter that it may be by chance? */
 bool mismatch_finds_few(const struct mismatch *m);
@@ -54,7 +55,7 @@ bool mismatch_note(struct mismatch *m, struct store *s);
 
 /* Were these records cut in another way than the filter's keys, differ from them, and would fit if
  * they were cut as these? Then *err says so, and the options. */
-bool mismatch_recut(struct mismatch *m, const struct store *s, const char *data, size_t len,
+bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chunk *chunk,
                     struct err *err);
 
 void mismatch_end(struct mismatch *m);

@@ -424,7 +424,7 @@ static void look_at_first(struct query *q, const struct result *r)
     const struct chunk *chunk = r->part.chunk;
     if (q->compared || chunk->header > 0)
         return;
-    mismatch_take(&q->mismatch, chunk->data, chunk->len);
+    mismatch_take(&q->mismatch, chunk);
     q->mismatch.found += (unsigned)r->first_present;
     if (q->feed.advice.said != 0)
         q->compared = true;

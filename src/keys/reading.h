@@ -42,8 +42,9 @@ bool reading_is_valid(const struct reading *r);
 bool reading_differs(const struct reading *a, const struct reading *b);
 
 /* The longest text has "fields ", 15 numbers of at most 8 characters with commas between them, a
- * hyphen, and " of NUL-terminated records without comments, separated by byte 0xff". */
-enum { READING_TEXT = 224 };
+ * hyphen, and " of NUL-terminated records without comments, separated by byte 0xff"; or "--csv", a
+ * delimiter, and 59 bytes of which each may become four. */
+enum { READING_TEXT = 300 };
 
 /* "whole lines", "fields 1,3 of NUL-terminated records, separated by ','"; "" if it is unknown.
  * Writes READING_TEXT bytes at most; returns `text`. */
@@ -53,8 +54,8 @@ const char *reading_show(const struct reading *r, char *text);
  */
 bool reading_rule(const struct reading *r, struct key_rule *rule);
 
-/* "-d, -f 2": the options that cut keys in that way. Writes READING_TEXT bytes at most; returns
- * `text`. */
+/* "-d, -f 2", "--csv -f url": the options that cut keys in that way. Writes READING_TEXT bytes at
+ * most; returns `text`. */
 const char *reading_options(const struct reading *r, char *text);
 
 #endif

@@ -86,3 +86,55 @@ looks() { equal "$(seen stats --json "$1" | jq -r .keys_look_like)" "$2"; }
     run -0 --separate-stderr seen add f.seen <(seq 300 | sed 's/.*/key & of another feed/')
     [[ $stderr == "seen: note: none of the first 256 keys is in 'f.seen'"* ]]
 }
+
+# taken COMMAND...: its note ends with options; with these, query finds all 300 records of $input.
+taken()
+{
+    local options
+    run --separate-stderr seen "$@"
+    echo "$* $stderr" >&2
+    [[ $stderr == "seen: note: none of the first 256 keys is in 'f.seen'"*"; its keys were taken with "* ]]
+    options=${stderr##*; its keys were taken with }
+    [ "$(eval "seen query -c $options made.seen $input")" -ge 300 ] # or with the names
+}
+
+@test "CSV and JSON Lines: a note has the options that the filter's keys were taken with" {
+    python3 - <<'PYTHON'
+import json
+for name, delimiter in ("comma", ","), ("tab", "\t"), ("semi", ";"), ("bell", "\a"):
+    with open(name, "w", encoding="utf-8") as out:
+        for row in [("id", "the url", "o'clock")] + [(i, "http://a.example/%d" % i, "x") for i in range(300)]:
+            out.write(delimiter.join(map(str, row)) + "\n")
+with open("jsonl", "w", encoding="utf-8") as out:
+    for i in range(300):
+        print(json.dumps({"id": i, "the url": ["http://a.example/%d" % i], "o'clock": "http://b.example/%d" % i}), file=out)
+PYTHON
+    while IFS='|' read -r input made other; do
+        eval "seen create --force -p 1e-9 made.seen $made $input"
+        for command in query add dedup; do
+            cp made.seen f.seen
+            # shellcheck disable=SC2086 # words
+            taken $command $other f.seen $input
+        done
+    done <<'END'
+comma|--csv -f 'the url'|--csv -f id
+comma|--csv -f 2,1|--csv -f 1
+comma|--csv -f 2-|-d, -f 1
+tab|--csv -d "$(printf '\t')" -f 2|-f 1
+semi|--csv -d';' -f 'the url'|-d; -f 1
+bell|--csv -d "$(printf '\007')" -f "the url"|-w -f 1
+jsonl|--jsonl -f '."the url"[0]'|--jsonl -f .id
+jsonl|--jsonl -f ".\"o'clock\""|--jsonl -f .id
+comma|-d, -f 2|--csv -f id
+END
+    # What the filter's keys are is not told where theirs are whole lines, or where the same records were taken.
+    tail -n +2 comma | cut -d, -f 2 >urls
+    seen create --force f.seen urls
+    run -1 --separate-stderr seen query --csv -f id f.seen comma
+    [ "$stderr" = "seen: note: none of the first 256 keys is in 'f.seen': its keys begin with http:// or another scheme, these do not" ]
+    seen create --force --csv -f 'the url' f.seen comma
+    run -1 --separate-stderr seen query f.seen jsonl
+    [[ $stderr == *"' is: these are JSON, its keys are not: --jsonl -f .NAME takes a value; its keys were taken with --csv -f 'the url'" ]]
+    run -0 --separate-stderr seen query --csv -f 'the url' f.seen comma
+    [ -z "$stderr" ]
+}
