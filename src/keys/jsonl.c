@@ -402,7 +402,7 @@ static bool fail_path(const char *text, size_t at, const char *why, struct err *
     return fail(
         err,
         "'%s' is no path to a value in JSON: %s (column %zu); it is .NAME.NAME[NUMBER], with "
-        "other names in quotes, as .\"a b\"; jq(1) does what is more",
+        "other names in quotes, as .\"a b\"; for more, use jq(1)",
         text, why, at + 1);
 }
 
