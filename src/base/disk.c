@@ -227,6 +227,11 @@ bool disk_same_time(const struct timespec *a, const struct timespec *b)
     return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
+bool disk_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 /* ---- Mapped files. */
 
 bool mapped_open(struct mapped *m, int fd, uint64_t len, const char *name)

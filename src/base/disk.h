@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -66,6 +67,7 @@ bool disk_read(int fd, void *buf, size_t len, uint64_t off, size_t *got);
 ssize_t disk_read_next(int fd, void *buf, size_t len);
 
 bool disk_same_time(const struct timespec *a, const struct timespec *b);
+bool disk_same_file(const struct stat *a, const struct stat *b);
 
 /* ---- Mapped files. */
 

@@ -10,6 +10,7 @@
 
 #include "port/port.h"
 #include "base/bits.h"
+#include "base/disk.h"
 #include "base/say.h"
 
 /* Records of at most WIDEST bytes are copied as whole vectors, selected or not. The end of the
@@ -160,7 +161,7 @@ static bool same_open_file(int a, int b)
 {
     struct stat one, other;
     return fstat(a, &one) == 0 && fstat(b, &other) == 0 && S_ISREG(one.st_mode) &&
-           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+           disk_same_file(&one, &other);
 }
 
 bool output_is_apart(int fd, const char *name, struct err *err)

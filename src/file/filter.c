@@ -347,7 +347,7 @@ static bool is_relabelled(const struct filter *f, const struct stat *now)
     struct stat named;
     return now->st_nlink != was->st_nlink || now->st_mode != was->st_mode ||
            now->st_uid != was->st_uid || now->st_gid != was->st_gid || stat(f->path, &named) != 0 ||
-           named.st_dev != now->st_dev || named.st_ino != now->st_ino;
+           !disk_same_file(&named, now);
 }
 
 /* Was the file written to, by its times? `cp -p` and `rsync -t` set that of modification, which two

@@ -119,11 +119,6 @@ static bool inherit(const struct newfile *nf, struct err *err)
     return true;
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Does the name still refer to old_fd, or to no file if that is -1? */
 static bool old_is_current(const struct newfile *nf, bool *current, struct err *err)
 {
@@ -136,7 +131,7 @@ static bool old_is_current(const struct newfile *nf, bool *current, struct err *
         return true;
     if (fstat(nf->old_fd, &held) != 0)
         return fail_errno(err, "cannot look at '%s'", nf->path);
-    *current = exists && same_file(&held, &named);
+    *current = exists && disk_same_file(&held, &named);
     return true;
 }
 
@@ -171,9 +166,9 @@ bool newfile_replaces(const struct newfile *nf, int fd)
     if (!nf->replace || fstat(fd, &it) != 0)
         return false;
     /* A file that took the name since then is not locked; the commit will report it. */
-    return (nf->old_fd >= 0 && fstat(nf->old_fd, &old) == 0 && same_file(&it, &old)) ||
+    return (nf->old_fd >= 0 && fstat(nf->old_fd, &old) == 0 && disk_same_file(&it, &old)) ||
            (fstatat(nf->dir_fd, base_of(nf->path), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-            same_file(&it, &named));
+            disk_same_file(&it, &named));
 }
 
 void newfile_let_go(struct newfile *nf)

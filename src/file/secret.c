@@ -190,21 +190,10 @@ bool secret_read(struct secret *secret, const char *path, bool *others, struct e
     return ok;
 }
 
-static bool fill(struct newfile *file, const char *path, struct err *err)
-{
-    struct secret secret;
-    bool ok = port_random(secret.bytes, sizeof secret.bytes);
-    if (!ok)
-        fail_errno(err, "cannot get random numbers from the system");
-    ok = ok && disk_write(file->fd, secret.bytes, sizeof secret.bytes, 0, path, err) &&
-         newfile_commit(file, err);
-    secret_wipe(&secret);
-    return ok;
-}
-
 bool secret_make(const char *path, struct err *err)
 {
     struct newfile file;
+    struct secret secret;
     if (!is_possible(path, err))
         return false;
     /* No other user may open the file while it is still empty and read the secret later. */
@@ -213,7 +202,11 @@ bool secret_make(const char *path, struct err *err)
     umask(mask);
     if (!ok)
         return false;
-    ok = fill(&file, path, err);
+    ok = (port_random(secret.bytes, sizeof secret.bytes) ||
+          fail_errno(err, "cannot get random numbers from the system")) &&
+         disk_write(file.fd, secret.bytes, sizeof secret.bytes, 0, path, err) &&
+         newfile_commit(&file, err);
+    secret_wipe(&secret);
     newfile_close(&file);
     return ok;
 }

@@ -412,7 +412,7 @@ static bool is_named(const struct filter *f, bool *named, struct err *err)
         return fail_errno(err, "cannot look at '%s'", f->path);
     *named = true;
     if (stat(f->path, &now) == 0)
-        *named = held.st_dev == now.st_dev && held.st_ino == now.st_ino;
+        *named = disk_same_file(&held, &now);
     else if (errno != ENOENT)
         return fail_errno(err, "cannot continue with '%s'", f->path);
     else if (held.st_nlink == 0)

@@ -76,30 +76,21 @@ void table_make(const struct layer *layer, const struct union_of *parts, uint64_
     memcpy(out + bits, parts->data[0] + at + bits, len - bits);
 }
 
-/* Makes, counts and writes some bytes; at most CHUNK of them unless they are in place. */
-static bool do_chunk(const struct job *job, uint64_t at, size_t len, uint64_t *sums,
-                     struct err *err)
-{
-    uint8_t chunk[CHUNK];
-    const uint8_t *data = chunk;
-    if (job->in_place)
-        data = job->parts->data[0] + at;
-    else
-        table_make(job->layer, job->parts, at, len, chunk);
-    table_of(job->layer)->tally(job->layer, data, at, bits_within(job->layer, at, len), sums);
-    return job->target == NULL || target_write_pages(job->target, data, len, at, err);
-}
-
 static bool do_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
     struct job *job = ctx;
     uint64_t sums[TABLE_SUMS] = {0}, at = i * PIECE;
     uint64_t end = job->len - at < PIECE ? job->len : at + PIECE;
-    size_t step = job->in_place ? PIECE : CHUNK;
+    size_t step = job->in_place ? PIECE : CHUNK, n;
     (void)worker;
-    for (uint64_t n; at < end; at += n) {
-        n = end - at < step ? end - at : step;
-        if (!do_chunk(job, at, (size_t)n, sums, err))
+    for (; at < end; at += n) {
+        uint8_t chunk[CHUNK];
+        const uint8_t *data = job->in_place ? job->parts->data[0] + at : chunk;
+        n = end - at < step ? (size_t)(end - at) : step;
+        if (!job->in_place)
+            table_make(job->layer, job->parts, at, n, chunk);
+        table_of(job->layer)->tally(job->layer, data, at, bits_within(job->layer, at, n), sums);
+        if (job->target != NULL && !target_write_pages(job->target, data, n, at, err))
             return false;
     }
     if (job->target != NULL)

@@ -14,11 +14,6 @@
 /* Checksums per write, and pages that a thread reads back at a time. */
 enum { SUMS_AT_ONCE = 1024, PIECE = 256 };
 
-struct sums {
-    const struct target *target;
-    const struct layer *layer;
-};
-
 /* Writes the pages that are not zero. */
 static bool write_sparse(const struct target *t, const uint8_t *data, uint64_t len, uint64_t at,
                          struct err *err)
@@ -101,44 +96,38 @@ static bool read_back(const struct target *t, uint8_t *buf, size_t len, uint64_t
     return got == len || fail(err, "cannot read '%s': it ends early", t->name);
 }
 
-static bool sum_pages(const struct sums *s, uint8_t *buf, uint64_t first, uint64_t n,
-                      struct err *err)
-{
-    uint64_t at = first * LAYER_PAGE, len = s->layer->data_len - at;
-    if (len > n * LAYER_PAGE)
-        len = n * LAYER_PAGE;
-    return read_back(s->target, buf, (size_t)len, s->layer->data_off + at, err) &&
-           write_sums(s->target, buf, first, n, err);
-}
+/* What threads sum up or copy, in pieces. */
+struct copy {
+    const struct target *target;
+    const uint8_t *data; /* NULL: it is in the file */
+};
 
 static bool sum_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
-    const struct sums *s = ctx;
-    uint64_t first = i * PIECE, left = layer_pages(s->layer) - first;
+    const struct target *t = ((const struct copy *)ctx)->target;
+    uint64_t at = i * PIECE * LAYER_PAGE, left = t->layer->data_len - at;
+    size_t len = left < PIECE * LAYER_PAGE ? (size_t)left : PIECE * LAYER_PAGE;
     (void)worker;
-    uint8_t *buf = malloc((size_t)PIECE * LAYER_PAGE);
-    bool ok = buf != NULL ? sum_pages(s, buf, first, left < PIECE ? left : PIECE, err)
-                          : fail(err, "out of memory");
+    uint8_t *buf = malloc(len);
+    bool ok = buf != NULL
+                  ? read_back(t, buf, len, t->layer->data_off + at, err) &&
+                        write_sums(t, buf, i * PIECE, (len + LAYER_PAGE - 1) / LAYER_PAGE, err)
+                  : fail(err, "out of memory");
     free(buf);
     return ok;
 }
 
 bool target_sums(const struct target *t, struct err *err)
 {
-    const struct layer *layer = t->layer;
-    struct sums s = {t, layer};
-    return parallel_try(t->threads, (layer_pages(layer) + PIECE - 1) / PIECE, sum_piece, &s, err);
+    struct copy c = {.target = t};
+    return parallel_try(t->threads, (layer_pages(t->layer) + PIECE - 1) / PIECE, sum_piece, &c,
+                        err);
 }
 
 bool target_copy(const struct target *t, const uint8_t *data, struct err *err)
 {
     return target_write(t, data, t->layer->data_len, 0, err) && target_sums(t, err);
 }
-
-struct copy {
-    const struct target *target;
-    const uint8_t *data;
-};
 
 static bool copy_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {

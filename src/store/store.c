@@ -89,21 +89,16 @@ bool store_check_counts(const struct store *s, struct err *err)
                 s->name);
 }
 
-static bool same_inode(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Another thread may be taking up a new s->file->status. */
 bool store_replaced(const struct store *s)
 {
     struct stat now, open;
     return s->file != NULL && stat(s->name, &now) == 0 && fstat(s->file->fd, &open) == 0 &&
-           !same_inode(&now, &open);
+           !disk_same_file(&now, &open);
 }
 
 bool store_same(const struct store *a, const struct store *b)
 {
-    return strcmp(a->name, b->name) == 0 ||
-           (a->file != NULL && b->file != NULL && same_inode(&a->file->status, &b->file->status));
+    return strcmp(a->name, b->name) == 0 || (a->file != NULL && b->file != NULL &&
+                                             disk_same_file(&a->file->status, &b->file->status));
 }

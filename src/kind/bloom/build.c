@@ -36,13 +36,6 @@ struct build {
     pthread_mutex_t lock; /* of edges */
 };
 
-/* Zeroed memory, allocated only where touched. */
-static uint8_t *map_zeroes(uint64_t bytes)
-{
-    errno = ENOMEM;
-    return bytes > SIZE_MAX ? NULL : port_zeroes((size_t)bytes, PROT_READ | PROT_WRITE, true);
-}
-
 /* Counts, checksums and writes finished pages. */
 static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
@@ -113,26 +106,17 @@ static bool visit(void *ctx, unsigned worker, unsigned partition, const uint64_t
 
 static bool build_regions(struct build *b, struct keyset *keys, struct err *err)
 {
+    errno = ENOMEM;
     bool ok = (b->edges = calloc(EDGES, BLOOM_PAGE)) != NULL;
     for (unsigned i = 1; i < EDGES; i++)
         b->shared[i] = b->shared[i - 1] + (edge_page(b, i) != edge_page(b, i - 1));
-    for (unsigned w = 0; ok && w < b->target->threads; w++)
-        ok = (b->regions[w].buf = map_zeroes(b->region_len)) != NULL;
+    ok = ok && b->region_len <= SIZE_MAX;
+    for (unsigned w = 0; ok && w < b->target->threads; w++) /* allocated only where touched */
+        ok = (b->regions[w].buf =
+                  port_zeroes((size_t)b->region_len, PROT_READ | PROT_WRITE, true)) != NULL;
     if (!ok)
         return fail_errno(err, "cannot get memory for the filter");
     return keyset_visit(keys, visit, b, err) && finish_edges(b, &b->regions[0].census, err);
-}
-
-/* Sums the workers' censuses and frees memory. */
-static void end(struct build *b, struct bloom_census *census)
-{
-    for (unsigned w = 0; w < b->target->threads; w++) {
-        bloom_table.add(census, &b->regions[w].census);
-        if (b->regions[w].buf != NULL)
-            munmap(b->regions[w].buf, (size_t)b->region_len);
-    }
-    free(b->edges);
-    free(b->regions);
 }
 
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
@@ -148,7 +132,13 @@ bool bloom_build(const struct target *target, struct keyset *keys, struct census
         return fail(err, "out of memory");
     memset(b.regions, 0, target->threads * sizeof *b.regions);
     bool ok = build_regions(&b, keys, err);
-    end(&b, &sum);
+    for (unsigned w = 0; w < target->threads; w++) {
+        bloom_table.add(&sum, &b.regions[w].census);
+        if (b.regions[w].buf != NULL)
+            munmap(b.regions[w].buf, (size_t)b.region_len);
+    }
+    free(b.edges);
+    free(b.regions);
     if (!ok)
         return false;
     bloom_table.result(target->layer, &sum, census);

@@ -34,19 +34,6 @@ static void give_up_set(void *ctx)
     counted_layer_give_up(&b->layer, b->err);
 }
 
-/* Appends the entries of the range to those that were kept. */
-static bool append(const struct set_build *b, const struct keyset_range *range,
-                   struct counted_entries *e, struct err *err)
-{
-    const size_t kept = e->n;
-    const uint64_t *hash = range->hash;
-    if (!counted_room(e, range->n, err))
-        return false;
-    for (size_t i = 0; i < range->n; i++, hash += b->lanes)
-        e->at[e->n++] = (struct counted_entry){hash[0], b->lanes > 1 ? hash[1] + 1 : 1};
-    return counted_narrow(e, kept, 64 - b->layer.counted.bits, err);
-}
-
 static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct set_build *b = ctx;
@@ -55,7 +42,14 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
     struct counted_entries *e = &b->kept[range->worker];
     if (range->had_repeats && b->presumed)
         return fail(err, "some keys are repeated");
-    if (!append(b, range, e, err))
+    /* The entries of the range follow those that were kept. */
+    const size_t kept = e->n;
+    const uint64_t *hash = range->hash;
+    if (!counted_room(e, range->n, err))
+        return false;
+    for (size_t i = 0; i < range->n; i++, hash += b->lanes)
+        e->at[e->n++] = (struct counted_entry){hash[0], b->lanes > 1 ? hash[1] + 1 : 1};
+    if (!counted_narrow(e, kept, drop, err))
         return false;
     /* Stretches of blocks [first, end) end in this range; the first may have begun in an earlier
      * one. */
@@ -76,13 +70,6 @@ static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
         memmove(e->at, e->at + n, left * sizeof *e->at);
     e->n = left;
     return true;
-}
-
-/* The expected number of distinct fingerprints of n random hashes. */
-static uint64_t expected_entries(unsigned bits, uint64_t n)
-{
-    double cells = ldexp(1, (int)bits);
-    return (uint64_t)(-cells * expm1(-(double)n / cells) + 0.5);
 }
 
 static bool build_set(const struct target *target, struct keyset *keys,
@@ -117,7 +104,9 @@ bool counted_build(const struct target *target, struct keyset *keys, struct cens
 {
     struct layer *layer = target->layer;
     struct counted design = counted_of(layer);
-    counted_design(&design, expected_entries(design.bits, target->n));
+    const double cells = ldexp(1, (int)design.bits);
+    const double expected = -cells * expm1(-(double)target->n / cells);
+    counted_design(&design, (uint64_t)(expected + 0.5));
     const unsigned low = design.low;
     if (!build_set(target, keys, &design, err))
         return false;

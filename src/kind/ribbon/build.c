@@ -236,17 +236,6 @@ static void substitute(struct work *w, const struct ribbon *ribbon, size_t slots
     w->body_len += len;
 }
 
-static void substitute_all(struct work *w, const struct ribbon *ribbon,
-                           const struct ribbon_entry *entry)
-{
-    size_t slots = 0;
-    w->body_len = 0;
-    for (unsigned t = 0; t < RIBBON_TABLES; t++) {
-        substitute(w, ribbon, slots, entry->segments[t]);
-        slots += (size_t)entry->segments[t] * RIBBON_WIDTH;
-    }
-}
-
 /* How to build a block. */
 struct recipe {
     unsigned load[RIBBON_TABLES];
@@ -373,15 +362,6 @@ static void build_rows(struct work *w, const struct ribbon *ribbon, size_t n,
     }
 }
 
-/* Pads the head with zeroes. */
-static size_t end_head(struct work *w)
-{
-    while (w->thresholds_len % 8 != 0)
-        w->head[w->thresholds_len++] = 0;
-    assert(w->thresholds_len <= HEAD_ROOM);
-    return w->thresholds_len;
-}
-
 /* Makes the list of leftover keys, in place. */
 static const uint8_t *make_list(struct work *w, size_t n, unsigned bits)
 {
@@ -417,19 +397,27 @@ static double fpr_of_block(void *ctx, const struct ribbon *ribbon)
 static void build_block(struct work *w, struct ribbon *ribbon, double p, const uint64_t *hash,
                         size_t n, struct block *out)
 {
+    size_t slots = 0;
     assert(n <= RIBBON_LARGEST);
     out->entry = (struct ribbon_entry){.keys = (uint32_t)n};
     for (size_t i = 0; i < n; i++)
         w->x[i] = ribbon_turn(hash[i], ribbon->bits);
     build_rows(w, ribbon, n, &out->entry);
+    while (w->thresholds_len % 8 != 0)
+        w->head[w->thresholds_len++] = 0;
+    assert(w->thresholds_len <= HEAD_ROOM);
     out->part[0].at = w->head;
-    out->part[0].len = end_head(w);
+    out->part[0].len = w->thresholds_len;
     out->part[1].at = make_list(w, out->entry.listed, ribbon->bits);
     out->part[1].len = (size_t)8 * out->entry.listed;
     /* Columns do not affect which keys are bumped. */
     if (ribbon->bits == 0)
         ribbon_keep_rate(ribbon, p, fpr_of_block, out);
-    substitute_all(w, ribbon, &out->entry);
+    w->body_len = 0;
+    for (unsigned t = 0; t < RIBBON_TABLES; t++) {
+        substitute(w, ribbon, slots, out->entry.segments[t]);
+        slots += (size_t)out->entry.segments[t] * RIBBON_WIDTH;
+    }
     out->part[2].at = w->body;
     out->part[2].len = w->body_len;
 }
@@ -477,15 +465,6 @@ static bool place_block(struct build *b, uint64_t prefix, struct block *block, s
     return ok;
 }
 
-static bool write_block(struct build *b, const struct block *block, struct err *err)
-{
-    uint64_t at = block->entry.at;
-    bool ok = true;
-    for (unsigned i = 0; i < BLOCK_PARTS; at += block->part[i++].len)
-        ok = ok && target_write(b->target, block->part[i].at, block->part[i].len, at, err);
-    return ok;
-}
-
 static bool visit_prefix(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct build *b = ctx;
@@ -495,17 +474,11 @@ static bool visit_prefix(void *ctx, const struct keyset_range *range, struct err
     if (range->last - range->first != UINT64_MAX >> b->ribbon.bits)
         return kind_crowded(RIBBON_LARGEST, err);
     build_block(b->work[range->worker], &b->ribbon, b->p, range->hash, range->n, &block);
-    return place_block(b, range->first >> 1 >> (63 - b->ribbon.bits), &block, err) &&
-           write_block(b, &block, err);
-}
-
-static bool write_directory(struct build *b, struct err *err)
-{
-    const struct target *t = b->target;
-    uint64_t len = ribbon_directory_len(&b->ribbon);
-    ribbon_to(&b->ribbon, t->layer);
-    target_resize(t, b->at + len);
-    return target_write(t, b->directory, len, b->at, err) && target_sums(t, err);
+    bool ok = place_block(b, range->first >> 1 >> (63 - b->ribbon.bits), &block, err);
+    uint64_t at = block.entry.at;
+    for (unsigned i = 0; i < BLOCK_PARTS; at += block.part[i++].len)
+        ok = ok && target_write(b->target, block.part[i].at, block.part[i].len, at, err);
+    return ok;
 }
 
 /* Begins a layer with these columns. */
@@ -526,21 +499,21 @@ static bool start_layer(struct build *b, const struct target *target, const stru
     return ok || fail(err, "out of memory");
 }
 
-static void end_layer(struct build *b)
-{
-    for (unsigned i = 0; b->work != NULL && i < b->target->threads; i++)
-        ribbon_work_free(b->work[i]);
-    free(b->work);
-    free(b->directory);
-}
-
 static bool build_blocks(struct build *b, const struct target *target, struct keyset *keys,
                          const struct ribbon *ribbon, struct err *err)
 {
     bool ok = start_layer(b, target, ribbon, err) &&
-              keyset_visit_sorted(keys, b->ribbon.bits, visit_prefix, give_up_layer, b, err) &&
-              write_directory(b, err);
-    end_layer(b);
+              keyset_visit_sorted(keys, b->ribbon.bits, visit_prefix, give_up_layer, b, err);
+    if (ok) {
+        uint64_t len = ribbon_directory_len(&b->ribbon);
+        ribbon_to(&b->ribbon, target->layer);
+        target_resize(target, b->at + len);
+        ok = target_write(target, b->directory, len, b->at, err) && target_sums(target, err);
+    }
+    for (unsigned i = 0; b->work != NULL && i < target->threads; i++)
+        ribbon_work_free(b->work[i]);
+    free(b->work);
+    free(b->directory);
     return ok;
 }
 

@@ -112,16 +112,11 @@ uint64_t ribbon_head_len(const struct ribbon_entry *e)
     return (thresholds + 7) / 8 * 8 + (uint64_t)8 * e->listed;
 }
 
-static uint64_t table_len(const struct ribbon *ribbon, uint64_t segments)
-{
-    return 8 * ribbon_words(ribbon, ribbon_narrow(ribbon, segments), segments);
-}
-
 uint64_t ribbon_block_len(const struct ribbon *ribbon, const struct ribbon_entry *e)
 {
     uint64_t len = ribbon_head_len(e);
     for (unsigned t = 0; t < RIBBON_TABLES; t++)
-        len += table_len(ribbon, e->segments[t]);
+        len += 8 * ribbon_words(ribbon, ribbon_narrow(ribbon, e->segments[t]), e->segments[t]);
     return len;
 }
 
