@@ -20,20 +20,20 @@ bool parallel_start(pthread_t *thread, void *(*body)(void *), void *arg)
     return ok;
 }
 
-struct job {
+struct parallel_job {
     void (*body)(void *ctx, unsigned worker, uint64_t i);
     void *ctx;
     uint64_t n;
     _Atomic uint64_t next;
 };
 
-struct worker {
-    struct job *job;
+struct parallel_worker {
+    struct parallel_job *job;
     unsigned number;
     pthread_t thread;
 };
 
-static void work_on(struct job *job, unsigned number)
+static void work_on(struct parallel_job *job, unsigned number)
 {
     uint64_t i;
     while ((i = atomic_fetch_add_explicit(&job->next, 1, memory_order_relaxed)) < job->n)
@@ -42,7 +42,7 @@ static void work_on(struct job *job, unsigned number)
 
 static void *thread_main(void *arg)
 {
-    struct worker *w = arg;
+    struct parallel_worker *w = arg;
     work_on(w->job, w->number);
     return NULL;
 }
@@ -50,14 +50,14 @@ static void *thread_main(void *arg)
 void parallel_for(unsigned threads, uint64_t n,
                   void (*body)(void *ctx, unsigned worker, uint64_t i), void *ctx)
 {
-    struct job job = {.body = body, .ctx = ctx, .n = n};
+    struct parallel_job job = {.body = body, .ctx = ctx, .n = n};
     if (threads > n)
         threads = (unsigned)n;
     /* The caller is worker 0. */
-    struct worker *others = threads > 1 ? calloc(threads - 1, sizeof *others) : NULL;
+    struct parallel_worker *others = threads > 1 ? calloc(threads - 1, sizeof *others) : NULL;
     unsigned started = 0;
     for (; others != NULL && started < threads - 1; started++) {
-        others[started] = (struct worker){.job = &job, .number = started + 1};
+        others[started] = (struct parallel_worker){.job = &job, .number = started + 1};
         if (!parallel_start(&others[started].thread, thread_main, &others[started]))
             break;
     }

@@ -24,7 +24,7 @@
 #include "file/slot.h"
 
 /* Called after the header was read. The file may have grown in between. */
-static bool check_size(const struct filter *f, const struct header *h, struct err *err)
+static bool check_length(const struct filter *f, const struct header *h, struct err *err)
 {
     struct stat st;
     if (fstat(f->fd, &st) != 0)
@@ -218,7 +218,7 @@ static bool load(struct filter *f, struct err *err)
     if (!slot_read_state(f->fd, f->path, &now, err))
         return false;
     take_state(f, &now);
-    return check_size(f, &f->header, err) && (!f->writable || check_writable(f, err)) &&
+    return check_length(f, &f->header, err) && (!f->writable || check_writable(f, err)) &&
            filter_prepare(f, &f->header, err);
 }
 
@@ -486,7 +486,7 @@ bool filter_reload(struct filter *f, struct err *err)
     if (!is_continued(&f->header, &now.header))
         return overwritten(f, err);
     bool has_grown = now.header.file_len != f->header.file_len;
-    if (has_grown && !check_size(f, &now.header, err))
+    if (has_grown && !check_length(f, &now.header, err))
         return false;
     if (!filter_prepare(f, &now.header, err))
         return false;

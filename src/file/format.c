@@ -398,7 +398,7 @@ static bool check_policy(const struct header *h, struct err *err)
     return h->n_layers >= least || damaged(err, "its layers do not fit its policy");
 }
 
-static bool check_layers(const struct header *h, struct err *err)
+static bool check_kinds(const struct header *h, struct err *err)
 {
     if (h->n_batches > 0 && (h->n_layers > 1 || !kind_counts(h->layers[0].kind)))
         return damaged(err, "its header has batches, which its layers cannot have");
@@ -438,7 +438,7 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
     for (unsigned i = 0; i < h->n_layers; i++)
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
             return false;
-    return check_lanes(h, err) && decode_places(h, err) && check_layers(h, err) &&
+    return check_lanes(h, err) && decode_places(h, err) && check_kinds(h, err) &&
            check_policy(h, err) && check_counting(h, err);
 }
 

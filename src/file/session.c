@@ -65,7 +65,7 @@ static bool is_in_turn(const struct filter *f)
 }
 
 /* Of this file until the machine starts anew; 0: unknown. */
-static uint64_t place_of(const struct filter *f)
+static uint64_t place_now(const struct filter *f)
 {
     struct stat st;
     uint8_t place[24];
@@ -83,7 +83,7 @@ static uint64_t place_of(const struct filter *f)
 static bool is_complete(const struct filter *f)
 {
     uint64_t place = get_le64(page_of(f) + PAGE_PLACE);
-    return place != 0 && place == place_of(f);
+    return place != 0 && place == place_now(f);
 }
 
 static bool sync_file(struct session *s, struct err *err)
@@ -351,7 +351,7 @@ static bool start(struct session *s, struct err *err)
     if (!publish(s, next, true, err))
         return false;
     stamp |= 1;
-    put_le64(page_of(f) + PAGE_PLACE, place_of(f));
+    put_le64(page_of(f) + PAGE_PLACE, place_now(f));
     memcpy(page_of(f) + PAGE_STAMP, &stamp, sizeof stamp);
     store_counters(s);
     return true;
@@ -391,7 +391,7 @@ static bool enter(struct session *s, struct err *err)
 /* Called with the turn lock held, in a session: takes up what others have done. Fails if another
  * file, or an older state of this one, was copied over the file: while this writer holds the
  * session byte, the session page keeps its stamp, and its count of records does not go back. */
-static bool catch_up(struct session *s, struct err *err)
+static bool take_up(struct session *s, struct err *err)
 {
     const struct filter *f = s->filter;
     if (!filter_refresh(s->filter, err))
@@ -488,7 +488,7 @@ static bool lock_current(struct session *s, struct err *err)
         if (!is_named(s->filter, &named, err) || (!named && !move_on(s, err)))
             return give_up(s);
     }
-    return (s->entered ? catch_up(s, err) && check_not_dirty(s->filter, err) : enter(s, err)) ||
+    return (s->entered ? take_up(s, err) && check_not_dirty(s->filter, err) : enter(s, err)) ||
            give_up(s);
 }
 
@@ -648,7 +648,7 @@ static bool leave(struct session *s, bool succeeded, bool sync, bool synced, str
     struct stat st;
     bool alone;
     /* A truncated file is found by reading it; to look at its mapping would end the process. */
-    if (!filter_reload(s->filter, err) || !catch_up(s, err) || !try_alone(s->filter, &alone, err))
+    if (!filter_reload(s->filter, err) || !take_up(s, err) || !try_alone(s->filter, &alone, err))
         return false;
     bool sound = pages_check_used(s->filter, &damage);
     bool nameless = fstat(s->filter->fd, &st) == 0 && st.st_nlink == 0;

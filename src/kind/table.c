@@ -13,7 +13,7 @@ enum {
     CHUNK = 1 << 16, /* bytes of a union made at a time, on the stack */
 };
 
-struct job {
+struct table_job {
     const struct layer *layer; /* the union */
     const struct union_of *parts;
     const struct target *target; /* NULL: nothing is written */
@@ -78,7 +78,7 @@ void table_make(const struct layer *layer, const struct union_of *parts, uint64_
 
 static bool do_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
 {
-    struct job *job = ctx;
+    struct table_job *job = ctx;
     uint64_t sums[TABLE_SUMS] = {0}, at = i * PIECE;
     uint64_t end = job->len - at < PIECE ? job->len : at + PIECE;
     size_t step = job->in_place ? PIECE : CHUNK, n;
@@ -101,7 +101,7 @@ static bool do_piece(void *ctx, unsigned worker, uint64_t i, struct err *err)
     return true;
 }
 
-static bool run(struct job *job, unsigned threads, struct err *err)
+static bool run_job(struct table_job *job, unsigned threads, struct err *err)
 {
     job->len = job->target == NULL ? bits_of(job->layer) : job->layer->data_len;
     pthread_mutex_init(&job->lock, NULL);
@@ -136,11 +136,11 @@ static struct layer common_layer(const struct layer *a, const struct layer *b)
 static void count(const struct layer *layer, const struct union_of *parts, unsigned threads,
                   uint64_t *sums)
 {
-    struct job job = {.layer = layer, .parts = parts, .sums = sums};
+    struct table_job job = {.layer = layer, .parts = parts, .sums = sums};
     struct err none;
     job.in_place = parts->n == 1 && bits_of(layer) == bits_of(parts->layer[0]);
     memset(sums, 0, TABLE_SUMS * sizeof *sums);
-    run(&job, threads, &none);
+    run_job(&job, threads, &none);
 }
 
 void table_census_folded(const struct layer *layer, const uint8_t *data, const struct layer *folded,
@@ -193,8 +193,8 @@ bool table_write_union(const struct target *target, const struct union_of *parts
                        struct census *census, struct err *err)
 {
     uint64_t sums[TABLE_SUMS] = {0};
-    struct job job = {.layer = target->layer, .parts = parts, .target = target, .sums = sums};
-    if (!run(&job, target->threads, err))
+    struct table_job job = {.layer = target->layer, .parts = parts, .target = target, .sums = sums};
+    if (!run_job(&job, target->threads, err))
         return false;
     table_of(job.layer)->result(job.layer, sums, census);
     return true;

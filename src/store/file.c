@@ -21,7 +21,7 @@
 #include "write/assembly.h"
 #include "write/writer.h"
 
-struct file {
+struct file_store {
     struct store store;
     struct filter filter;
     pthread_rwlock_t lock; /* for reading: between enter and leave; for writing: to refresh */
@@ -29,14 +29,14 @@ struct file {
     bool has_capacity; /* of a missing file: it was asked for */
 };
 
-static struct file *file_of(struct store *s)
+static struct file_store *file_of(struct store *s)
 {
-    return (struct file *)(void *)s;
+    return (struct file_store *)(void *)s;
 }
 
 static void describe(const struct store *s, struct facts *facts)
 {
-    const struct file *file = (const void *)s;
+    const struct file_store *file = (const void *)s;
     const struct filter *f = &file->filter;
     bool has_session = file->writer.session.filter != NULL;
     *facts = (struct facts){.layers = filter_layers(f),
@@ -49,7 +49,7 @@ enum { MUCH = 64 << 10, MANY = 1 << 10 };
 
 static bool enter(struct store *s, size_t len, struct err *err)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     struct filter *f = &file->filter;
     if (f->in_memory)
         return true;
@@ -70,7 +70,7 @@ static bool enter(struct store *s, size_t len, struct err *err)
 
 static bool leave(struct store *s, bool *again, struct err *err)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     if (file->filter.in_memory)
         return true;
     bool intact = filter_check_intact(&file->filter, err);
@@ -100,14 +100,14 @@ static bool take_census(struct store *s, unsigned threads, struct census *layer,
 
 static bool add_begin(struct store *s, const struct add_options *options, struct err *err)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     return writer_begin(&file->writer, &file->filter, options, &s->state, err);
 }
 
 static enum add_result add(struct store *s, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     if (n >= MANY && !file->filter.in_memory)
         filter_expect(&file->filter, true);
     return writer_add(&file->writer, keys, known, n, done, err);
@@ -115,7 +115,7 @@ static enum add_result add(struct store *s, struct hashes keys, uint64_t *known,
 
 static bool add_end(struct store *s, bool sync, struct err *err)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     return writer_end(&file->writer, sync, err);
 }
 
@@ -131,7 +131,7 @@ static bool make_smaller(const char *path, struct header *h, struct err *err)
 
 static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     struct filter *f = &file->filter;
     struct header h = f->header;
     layout[0] = '\0';
@@ -145,7 +145,7 @@ static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *
 
 static void close_file(struct store *s)
 {
-    struct file *file = file_of(s);
+    struct file_store *file = file_of(s);
     filter_close(&file->filter);
     pthread_rwlock_destroy(&file->lock);
     free(s);
@@ -165,9 +165,9 @@ static const struct store_ops ops = {
     .close = close_file,
 };
 
-static struct file *file_new(const char *path, struct err *err)
+static struct file_store *file_new(const char *path, struct err *err)
 {
-    struct file *file = calloc(1, sizeof *file);
+    struct file_store *file = calloc(1, sizeof *file);
     if (file == NULL) {
         fail(err, "out of memory");
         return NULL;
@@ -179,10 +179,10 @@ static struct file *file_new(const char *path, struct err *err)
 }
 
 /* borrow: for reading; NULL: only a file of seen is opened. */
-static struct store *open_file(const char *path, enum store_mode mode, const struct borrow *borrow,
-                               struct err *err)
+static struct store *open_named(const char *path, enum store_mode mode, const struct borrow *borrow,
+                                struct err *err)
 {
-    struct file *file = file_new(path, err);
+    struct file_store *file = file_new(path, err);
     if (file == NULL)
         return NULL;
     if (!(mode == STORE_WRITE ? filter_open(&file->filter, path, FILTER_WRITE, err)
@@ -200,7 +200,7 @@ static struct store *open_file(const char *path, enum store_mode mode, const str
 struct store *file_open(const char *path, enum store_mode mode, const struct open_options *options,
                         struct err *err)
 {
-    struct store *s = open_file(path, mode, options != NULL ? &options->borrow : NULL, err);
+    struct store *s = open_named(path, mode, options != NULL ? &options->borrow : NULL, err);
     if (s == NULL && mode == STORE_WRITE && strcmp(path, "-") != 0 && access(path, F_OK) != 0 &&
         errno == ENOENT)
         fail_more(err, " (--create makes it)");
@@ -209,7 +209,7 @@ struct store *file_open(const char *path, enum store_mode mode, const struct ope
 
 struct store *store_in_memory(const struct header *h, struct err *err)
 {
-    struct file *file = file_new("", err);
+    struct file_store *file = file_new("", err);
     if (file == NULL)
         return NULL;
     if (!filter_open_memory(&file->filter, h, err)) {
@@ -228,7 +228,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
     bool exists = stat(path, &st) == 0, is_empty = exists && S_ISREG(st.st_mode) && st.st_size == 0;
     *there = true;
     if (exists && !is_empty)
-        return open_file(path, STORE_WRITE, NULL, err);
+        return open_named(path, STORE_WRITE, NULL, err);
     if (!exists && errno != ENOENT) {
         fail_errno(err, "cannot open '%s'", path);
         return NULL;
@@ -236,7 +236,7 @@ struct store *file_prepare(const char *path, const struct store_plan *plan,
     if (!filter_may_change(path, err))
         return NULL;
     *there = false;
-    struct file *file = file_new(path, err);
+    struct file_store *file = file_new(path, err);
     if (file == NULL)
         return NULL;
     file->has_capacity = plan->n > 0;

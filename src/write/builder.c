@@ -48,7 +48,7 @@ static uint64_t builder_memory(const struct design *design)
 }
 
 /* The largest part that a builder requests from the keyset; 0: none. */
-static size_t part_of(const struct design *design)
+static size_t part_len(const struct design *design)
 {
     const struct kind *kind = design_kind(design);
     return kind_builds(kind) ? kind->building->part : 0;
@@ -57,7 +57,7 @@ static size_t part_of(const struct design *design)
 /* The same, with a part. */
 static uint64_t visitor_memory(const struct design *design)
 {
-    size_t part = part_of(design);
+    size_t part = part_len(design);
     return builder_memory(design) + (part > 0 ? keyset_part_memory(part, design->each) : 0);
 }
 
@@ -124,7 +124,7 @@ static bool try_keyset(struct builder *b, struct err *err)
     struct keyset_spec spec = {.visitors = 1,
                                .counts = b->design->each,
                                .scratch_dir = b->scratch_dir,
-                               .part = part_of(b->design)};
+                               .part = part_len(b->design)};
     /* At most half of the memory is for building threads. */
     while (spec.visitors < b->to->threads &&
            (spec.visitors + 1) * visitor_memory(b->design) <= b->memory / 2)

@@ -153,7 +153,7 @@ static bool write_batch(struct change *c, uint64_t n_put, struct batch_map *b, s
 }
 
 /* The file may have been replaced since the batch was collected. */
-static bool check_old(const struct change *c, const struct batch_map *b, struct err *err)
+static bool check_replaced(const struct change *c, const struct batch_map *b, struct err *err)
 {
     const struct filter *old = &c->made.in[0];
     const struct layer *both[] = {b->layer, &old->header.layers[0]};
@@ -180,7 +180,7 @@ static bool refuse_lacking(const struct change *c, const struct filter *old, str
                 lacking, s, c->path, lacking == 1 ? "it" : "them");
 }
 
-static bool refuse_full(const struct change *c, double fpr, double limit, struct err *err)
+static bool refuse_high(const struct change *c, double fpr, double limit, struct err *err)
 {
     char would[NUM_TEXT], most[NUM_TEXT];
     bool usual = c->max_fpr == 0;
@@ -202,10 +202,10 @@ static bool check_new(const struct change *c, const struct filter *old, struct e
     bool least = c->max_fpr == 0 && combine_bits(&layer, 1) == 64;
     struct add_options options = {.max_fpr = c->max_fpr};
     double p = combine_fpr(&c->made), limit = least ? 1 : writer_limit(&old->header, &options);
-    return p <= limit || seen->made == seen->a || refuse_full(c, p, limit, err);
+    return p <= limit || seen->made == seen->a || refuse_high(c, p, limit, err);
 }
 
-static bool replace(struct change *c, const struct batch_map *b, struct err *err)
+static bool renew(struct change *c, const struct batch_map *b, struct err *err)
 {
     struct assembly *a = &c->made;
     const struct filter *old = &a->in[0];
@@ -238,10 +238,10 @@ static bool replace_current(struct change *c, const struct batch_map *b, struct 
 {
     struct assembly *a = &c->made;
     a->threads = c->threads;
-    if (!assembly_inputs(a, &c->path, 1, "", err) || !check_old(c, b, err))
+    if (!assembly_inputs(a, &c->path, 1, "", err) || !check_replaced(c, b, err))
         return false;
     c->repeated = remembers(c, &a->in[0].header);
-    return c->repeated ? sync_as_found(c, err) : assembly_check_sound(a, err) && replace(c, b, err);
+    return c->repeated ? sync_as_found(c, err) : assembly_check_sound(a, err) && renew(c, b, err);
 }
 
 bool change_apply(struct change *c, uint64_t n_put, struct err *err)

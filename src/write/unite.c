@@ -15,7 +15,7 @@
 enum meets { MEETS_FITTING, MEETS_EQUAL, MEETS_NONE };
 
 /* A layer of an input that goes into layer `to` of the result. */
-struct source {
+struct unite_source {
     const struct layer *layer;
     const uint8_t *data;
     unsigned to;
@@ -23,7 +23,7 @@ struct source {
 };
 
 /* A layer of the result. */
-struct united {
+struct unite_layer {
     double fpr_design; /* the sum of its sources' */
     unsigned n;        /* sources */
     enum meets meets;
@@ -32,9 +32,9 @@ struct united {
 struct unite {
     struct assembly *to;
     bool intersects;
-    struct source *source;
+    struct unite_source *source;
     size_t n_sources;
-    struct united layer[FORMAT_MAX_LAYERS];
+    struct unite_layer layer[FORMAT_MAX_LAYERS];
     /* The sources in the order of the layers that they go into. */
     const struct layer **part;
     const uint8_t **part_data;
@@ -99,7 +99,7 @@ static bool place_layer(struct unite *u, const struct filter *f, unsigned which,
         u->layer[to].meets = meets;
     }
     h->layers[to] = united;
-    struct source *s = &u->source[u->n_sources++];
+    struct unite_source *s = &u->source[u->n_sources++];
     s->layer = layer;
     s->data = f->data[which];
     s->to = to;

@@ -19,7 +19,7 @@ static const struct header *header_of(const struct writer *w)
     return &w->session.filter->header;
 }
 
-static const char *name_of(const struct writer *w)
+static const char *filter_name(const struct writer *w)
 {
     return w->session.filter->path;
 }
@@ -105,7 +105,7 @@ static bool is_high(const struct writer *w)
 
 /* Adds to out->dropped the keys that the layer, which the writer leaves, probably took for known.
  */
-static void settle(const struct writer *w)
+static void settle_layer(const struct writer *w)
 {
     const struct header *h = header_of(w);
     const struct layer *layer = &h->layers[w->layer];
@@ -169,7 +169,7 @@ static void warn_of_dead(struct writer *w)
         snprintf(w->out->warning, sizeof w->out->warning,
                  "'%.300s': a process was killed, or the machine crashed, while keys were added; "
                  "the last of them may be missing",
-                 name_of(w));
+                 filter_name(w));
     w->session.found_dead = false;
 }
 
@@ -185,7 +185,7 @@ bool writer_begin(struct writer *w, struct filter *f, const struct add_options *
 
 bool writer_end(struct writer *w, bool sync, struct err *err)
 {
-    settle(w);
+    settle_layer(w);
     if (w->out->n_new > 0)
         w->session.learned = w->out->learned;
     bool ok = session_end(&w->session, sync, err);
@@ -195,7 +195,7 @@ bool writer_end(struct writer *w, bool sync, struct err *err)
 
 static bool next_layer(struct writer *w, size_t n, struct err *err)
 {
-    settle(w);
+    settle_layer(w);
     if (!advance(&w->session, w->options.threads, err))
         return false;
     begin_layer(w, n);
@@ -387,7 +387,7 @@ static const double SPARE = 3;
 static enum add_result refuse_key(const struct writer *w, struct err *err)
 {
     const struct header *h = header_of(w);
-    fail(err, "not added: '%s' is full: %s %llu keys%s", name_of(w),
+    fail(err, "not added: '%s' is full: %s %llu keys%s", filter_name(w),
          h->n_layers == 1 ? "it was made for" : "its last layer was made for",
          (unsigned long long)newest(w)->n_design,
          format_grows(h) ? "; it grows only in the program that it comes from" : "");
@@ -413,7 +413,7 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
         if (is_full(w, 1))
             return refuse_key(w, err);
         if (!limit_allows(w, SPARE))
-            return writer_refuse(header_of(w), name_of(w), &w->options, err);
+            return writer_refuse(header_of(w), filter_name(w), &w->options, err);
         if (!add_piece(w, c, &one, err))
             return ADD_FAILED;
     }
@@ -486,7 +486,7 @@ static enum add_result add_all(struct writer *w, struct call *c, struct err *err
         count_bits(w);
         w->out->too_full = is_high(w);
         if (w->out->too_full)
-            writer_warn(header_of(w), name_of(w), fpr_at(w, w->n), w->out->warning);
+            writer_warn(header_of(w), filter_name(w), fpr_at(w, w->n), w->out->warning);
     }
     return ADD_OK;
 }
@@ -499,10 +499,10 @@ static bool catch_up(struct writer *w, size_t n, struct err *err)
     bool same = same_file && newest(w)->generation == w->generation;
     if (same && chain_newest(h) == w->layer)
         return true;
-    if (!same_file && !writer_check(h, name_of(w), &w->options, err))
+    if (!same_file && !writer_check(h, filter_name(w), &w->options, err))
         return false;
     if (same)
-        settle(w);
+        settle_layer(w);
     begin_layer(w, n);
     return true;
 }
@@ -529,7 +529,7 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
 
 /* ---- The keys of a chunk. */
 
-static bool reserve(struct writer_keys *keys, unsigned lanes, size_t more)
+static bool reserve_keys(struct writer_keys *keys, unsigned lanes, size_t more)
 {
     if (keys->room - keys->n >= more)
         return true;
@@ -594,7 +594,7 @@ bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
 {
     const struct hashes from = batch_hashes(b);
     unsigned lanes = key_rule_hash(b->rule)->lanes;
-    if (!reserve(keys, lanes, BATCH_MAX))
+    if (!reserve_keys(keys, lanes, BATCH_MAX))
         return false;
     if (keys->n == 0)
         free_copies(keys);

@@ -24,7 +24,7 @@ struct region {
 
 enum { EDGES = 2 * KEYSET_PARTITIONS, PAGE_WORDS = BLOOM_PAGE / sizeof(uint64_t) };
 
-struct build {
+struct bloom_builder {
     const struct target *target;
     struct bloom bloom;
     uint64_t region_len;    /* in bytes */
@@ -37,7 +37,7 @@ struct build {
 };
 
 /* Counts, checksums and writes finished pages. */
-static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, uint64_t n,
+static bool finish_pages(struct bloom_builder *b, const uint8_t *pages, uint64_t first, uint64_t n,
                          struct bloom_census *census, struct err *err)
 {
     bloom_table.tally(b->target->layer, pages, 0, (size_t)(n * BLOOM_PAGE), census);
@@ -45,18 +45,18 @@ static bool finish_pages(struct build *b, const uint8_t *pages, uint64_t first, 
 }
 
 /* The page that is edge number i: edges ascend. */
-static uint64_t edge_page(const struct build *b, unsigned i)
+static uint64_t edge_page(const struct bloom_builder *b, unsigned i)
 {
     uint64_t least = (uint64_t)(i / 2) << (64 - KEYSET_BITS);
     return bloom_page(&b->bloom, i % 2 == 0 ? least : least | UINT64_MAX >> KEYSET_BITS);
 }
 
-static uint64_t *edge_bits(const struct build *b, unsigned i)
+static uint64_t *edge_bits(const struct bloom_builder *b, unsigned i)
 {
     return b->edges + (size_t)b->shared[i] * PAGE_WORDS;
 }
 
-static void put_aside(struct build *b, unsigned i, const uint8_t *bits)
+static void put_aside(struct bloom_builder *b, unsigned i, const uint8_t *bits)
 {
     const uint64_t *from = (const void *)bits;
     uint64_t *edge = edge_bits(b, i);
@@ -67,7 +67,7 @@ static void put_aside(struct build *b, unsigned i, const uint8_t *bits)
 }
 
 /* Finishes the pages of a partition but for its edges, which are put aside. */
-static bool release_pages(struct build *b, struct region *region, unsigned partition,
+static bool release_pages(struct bloom_builder *b, struct region *region, unsigned partition,
                           struct err *err)
 {
     uint64_t first = edge_page(b, 2 * partition), n = edge_page(b, 2 * partition + 1) - first + 1;
@@ -81,7 +81,7 @@ static bool release_pages(struct build *b, struct region *region, unsigned parti
     return true;
 }
 
-static bool finish_edges(struct build *b, struct bloom_census *census, struct err *err)
+static bool finish_edges(struct bloom_builder *b, struct bloom_census *census, struct err *err)
 {
     for (unsigned i = 0; i < EDGES; i++)
         if ((i + 1 == EDGES || b->shared[i + 1] != b->shared[i]) &&
@@ -90,10 +90,10 @@ static bool finish_edges(struct build *b, struct bloom_census *census, struct er
     return true;
 }
 
-static bool visit(void *ctx, unsigned worker, unsigned partition, const uint64_t *hash, size_t n,
-                  struct err *err)
+static bool visit_partition(void *ctx, unsigned worker, unsigned partition, const uint64_t *hash,
+                            size_t n, struct err *err)
 {
-    struct build *b = ctx;
+    struct bloom_builder *b = ctx;
     struct region *region = &b->regions[worker];
     uint64_t first = edge_page(b, 2 * partition);
     if (n == 0)
@@ -104,7 +104,7 @@ static bool visit(void *ctx, unsigned worker, unsigned partition, const uint64_t
     return true;
 }
 
-static bool build_regions(struct build *b, struct keyset *keys, struct err *err)
+static bool build_regions(struct bloom_builder *b, struct keyset *keys, struct err *err)
 {
     errno = ENOMEM;
     bool ok = (b->edges = calloc(EDGES, BLOOM_PAGE)) != NULL;
@@ -116,13 +116,14 @@ static bool build_regions(struct build *b, struct keyset *keys, struct err *err)
                   port_zeroes((size_t)b->region_len, PROT_READ | PROT_WRITE, true)) != NULL;
     if (!ok)
         return fail_errno(err, "cannot get memory for the filter");
-    return keyset_visit(keys, visit, b, err) && finish_edges(b, &b->regions[0].census, err);
+    return keyset_visit(keys, visit_partition, b, err) &&
+           finish_edges(b, &b->regions[0].census, err);
 }
 
 bool bloom_build(const struct target *target, struct keyset *keys, struct census *census,
                  struct err *err)
 {
-    struct build b = {
+    struct bloom_builder b = {
         .target = target, .bloom = bloom_of(target->layer), .lock = PTHREAD_MUTEX_INITIALIZER};
     struct bloom_census sum = {0};
     /* A partition may begin and end within a page. */

@@ -34,7 +34,7 @@ static void give_up_set(void *ctx)
     counted_layer_give_up(&b->layer, b->err);
 }
 
-static bool visit(void *ctx, const struct keyset_range *range, struct err *err)
+static bool visit_range(void *ctx, const struct keyset_range *range, struct err *err)
 {
     struct set_build *b = ctx;
     const struct counted *c = &b->layer.counted;
@@ -87,7 +87,7 @@ static bool build_set(const struct target *target, struct keyset *keys,
     if (b.kept == NULL)
         return fail(err, "out of memory");
     counted_layer_begin(&b.layer, target, design);
-    bool ok = keyset_visit_sorted(keys, bits, visit, give_up_set, &b, err) &&
+    bool ok = keyset_visit_sorted(keys, bits, visit_range, give_up_set, &b, err) &&
               counted_layer_end(&b.layer, err);
     counted_layer_free(&b.layer);
     for (unsigned i = 0; i < spec->workers; i++)

@@ -168,7 +168,7 @@ struct counted_variant {
     void (*query)(const struct counted_set *set, const uint64_t *hash, size_t n, uint64_t *present);
 };
 
-static const struct counted_variant plain = {{"plain", NULL}, query_plain};
+static const struct counted_variant plain_query = {{"plain", NULL}, query_plain};
 
 #ifdef CPU_X86
 
@@ -186,7 +186,7 @@ struct variants counted_variants = {{
 #ifdef CPU_X86
                                         &popcnt.variant,
 #endif
-                                        &plain.variant,
+                                        &plain_query.variant,
                                     },
                                     NULL};
 

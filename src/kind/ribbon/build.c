@@ -157,13 +157,13 @@ static struct bucket find_bucket(const uint64_t *x, size_t at, size_t n, uint64_
 }
 
 /* A table under construction. */
-struct table {
+struct ribbon_table {
     uint64_t segments;
     struct ribbon_rows rows;
     unsigned columns;
 };
 
-static bool insert_rows(struct work *w, const struct table *t, const uint64_t *x, size_t n)
+static bool insert_rows(struct work *w, const struct ribbon_table *t, const uint64_t *x, size_t n)
 {
     if (n > RIBBON_GROUP)
         return false;
@@ -173,7 +173,7 @@ static bool insert_rows(struct work *w, const struct table *t, const uint64_t *x
 
 /* Adds rows for the keys of a bucket, level by level from the back, since the keys at the front are
  * bumped first. Returns the threshold: the first level that does not fit, or 0. */
-static unsigned add_bucket(struct work *w, const struct table *t, const uint64_t *x,
+static unsigned add_bucket(struct work *w, const struct ribbon_table *t, const uint64_t *x,
                            const struct bucket *b)
 {
     unsigned level = 3;
@@ -184,9 +184,9 @@ static unsigned add_bucket(struct work *w, const struct table *t, const uint64_t
 }
 
 /* Appends a table to the rows, and its thresholds (all zero) to the head. */
-static struct table begin_table(struct work *w, unsigned columns, uint64_t segments)
+static struct ribbon_table begin_table(struct work *w, unsigned columns, uint64_t segments)
 {
-    struct table t = {
+    struct ribbon_table t = {
         segments, {w->rows.coefficients + w->slots, w->rows.bits + w->slots}, columns};
     size_t slots = (size_t)segments * RIBBON_WIDTH, len = (size_t)ribbon_thresholds_len(segments);
     assert(w->slots + slots <= MOST_SLOTS && w->thresholds_len + len <= HEAD_ROOM);
@@ -203,7 +203,7 @@ static struct table begin_table(struct work *w, unsigned columns, uint64_t segme
 static size_t band(struct work *w, unsigned columns, const uint64_t *x, size_t n, uint64_t segments)
 {
     uint8_t *thresholds = w->head + w->thresholds_len;
-    struct table t = begin_table(w, columns, segments);
+    struct ribbon_table t = begin_table(w, columns, segments);
     size_t n_bumped = 0;
     w->variant = ribbon_in_use();
     for (size_t at = 0; at < n;) {
@@ -423,7 +423,7 @@ static void build_block(struct work *w, struct ribbon *ribbon, double p, const u
 }
 
 /* A layer under construction. Blocks are built in parallel and stored in order. */
-struct build {
+struct ribbon_builder {
     const struct target *target;
     struct ribbon ribbon;
     struct work **work;   /* one for each thread */
@@ -439,7 +439,7 @@ struct build {
 
 static void give_up_layer(void *ctx)
 {
-    struct build *b = ctx;
+    struct ribbon_builder *b = ctx;
     pthread_mutex_lock(&b->lock);
     b->gave_up = true;
     pthread_cond_broadcast(&b->turned);
@@ -447,7 +447,8 @@ static void give_up_layer(void *ctx)
 }
 
 /* Waits for the block's turn, then assigns its offset in the data. */
-static bool place_block(struct build *b, uint64_t prefix, struct block *block, struct err *err)
+static bool place_block(struct ribbon_builder *b, uint64_t prefix, struct block *block,
+                        struct err *err)
 {
     double fpr = ribbon_block_fpr(&b->ribbon, &block->entry, block->part[0].at);
     pthread_mutex_lock(&b->lock);
@@ -467,7 +468,7 @@ static bool place_block(struct build *b, uint64_t prefix, struct block *block, s
 
 static bool visit_prefix(void *ctx, const struct keyset_range *range, struct err *err)
 {
-    struct build *b = ctx;
+    struct ribbon_builder *b = ctx;
     struct block block;
     if (range->had_repeats && b->target->presumed)
         return fail(err, "some keys are repeated");
@@ -482,14 +483,14 @@ static bool visit_prefix(void *ctx, const struct keyset_range *range, struct err
 }
 
 /* Begins a layer with these columns. */
-static bool start_layer(struct build *b, const struct target *target, const struct ribbon *ribbon,
-                        struct err *err)
+static bool start_layer(struct ribbon_builder *b, const struct target *target,
+                        const struct ribbon *ribbon, struct err *err)
 {
-    *b = (struct build){.target = target,
-                        .ribbon = *ribbon,
-                        .lock = PTHREAD_MUTEX_INITIALIZER,
-                        .turned = PTHREAD_COND_INITIALIZER,
-                        .p = target->layer->fpr_design};
+    *b = (struct ribbon_builder){.target = target,
+                                 .ribbon = *ribbon,
+                                 .lock = PTHREAD_MUTEX_INITIALIZER,
+                                 .turned = PTHREAD_COND_INITIALIZER,
+                                 .p = target->layer->fpr_design};
     b->ribbon.bits = ribbon_bits(target->n);
     b->directory = malloc((size_t)ribbon_directory_len(&b->ribbon));
     b->work = calloc(target->threads, sizeof *b->work);
@@ -499,7 +500,7 @@ static bool start_layer(struct build *b, const struct target *target, const stru
     return ok || fail(err, "out of memory");
 }
 
-static bool build_blocks(struct build *b, const struct target *target, struct keyset *keys,
+static bool build_blocks(struct ribbon_builder *b, const struct target *target, struct keyset *keys,
                          const struct ribbon *ribbon, struct err *err)
 {
     bool ok = start_layer(b, target, ribbon, err) &&
@@ -524,7 +525,7 @@ bool ribbon_build(const struct target *target, struct keyset *keys, struct censu
                   struct err *err)
 {
     struct ribbon ribbon = ribbon_of(target->layer);
-    struct build b;
+    struct ribbon_builder b;
     bool ok = build_blocks(&b, target, keys, &ribbon, err);
     /* Chosen keys may be bumped only from wide segments. Then make all segments wide. */
     if (ok && b.fpr > b.p * (1 + ROUNDING) && b.ribbon.wide != 0) {

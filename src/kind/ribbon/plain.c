@@ -56,7 +56,7 @@ struct moving {
     uint32_t bits;
 };
 
-struct adding {
+struct elimination {
     const struct ribbon_rows *rows;
     const struct ribbon_equations *e;
     size_t left;
@@ -64,7 +64,7 @@ struct adding {
     uint64_t added[RIBBON_GROUP];
 };
 
-static inline bool next_equation(struct adding *a, struct moving *m)
+static inline bool next_equation(struct elimination *a, struct moving *m)
 {
     if (a->left == 0)
         return false;
@@ -76,7 +76,7 @@ static inline bool next_equation(struct adding *a, struct moving *m)
 enum step { GOES_ON, ENDED, CONTRADICTED };
 
 /* Does one elimination step, or takes the next equation. */
-static inline __attribute__((always_inline)) enum step step(struct adding *a, struct moving *m)
+static inline __attribute__((always_inline)) enum step step(struct elimination *a, struct moving *m)
 {
     uint64_t row = a->rows->coefficients[m->slot];
     if (row == 0) {
@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) enum step step(struct adding *a, st
 bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
                       const struct ribbon_equations *e, size_t n)
 {
-    struct adding a = {.rows = rows, .e = e, .left = n};
+    struct elimination a = {.rows = rows, .e = e, .left = n};
     struct moving m[2] = {0};
     enum step one = next_equation(&a, &m[0]) ? GOES_ON : ENDED;
     enum step two = next_equation(&a, &m[1]) ? GOES_ON : ENDED;

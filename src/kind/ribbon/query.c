@@ -140,7 +140,7 @@ static enum ribbon_verdict find_probe(const struct ribbon_source *s, uint64_t ha
 enum { ALL = (1U << RIBBON_PROBES) - 1 };
 
 /* Keys looked up at a time. */
-struct group {
+struct ribbon_group {
     const uint64_t *hash;
     uint64_t copy[RIBBON_PROBES]; /* of the hashes, if the group is not full */
     struct ribbon_probes probes;
@@ -149,7 +149,7 @@ struct group {
 
 /* Takes up to RIBBON_PROBES keys, at least one. */
 static void begin_group(const struct ribbon_source *s, const uint64_t *hash, size_t n,
-                        struct group *g)
+                        struct ribbon_group *g)
 {
     g->hash = hash;
     g->all = ALL;
@@ -208,8 +208,9 @@ static void look_further(const struct ribbon_source *s, uint64_t hash, size_t ke
 /* Sets the answers of a group and prefetches for `next`. `first` is the index of the group's first
  * key in the batch. No branch depends on the answers: if half of the keys are present,
  * mispredictions would cost more than everything else. */
-static void end_query_group(const struct ribbon_source *s, const struct group *g, size_t first,
-                            const struct ribbon_probes *next, struct late *late, uint64_t *present)
+static void end_query_group(const struct ribbon_source *s, const struct ribbon_group *g,
+                            size_t first, const struct ribbon_probes *next, struct late *late,
+                            uint64_t *present)
 {
     unsigned here = 0;
     uint64_t yes = answer_probes(s, &g->probes, next);
@@ -235,11 +236,11 @@ void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes 
     const uint64_t *hash = keys.lane0;
     const struct ribbon_source s = {
         .ribbon = ribbon_of(layer), .data = data, .len = layer->data_len};
-    struct group ring[AHEAD + 1];
+    struct ribbon_group ring[AHEAD + 1];
     struct late late = {.n = 0};
     size_t begun = 0;
     for (; begun < n && begun < AHEAD * RIBBON_PROBES; begun += RIBBON_PROBES) {
-        struct group *g = &ring[begun / RIBBON_PROBES];
+        struct ribbon_group *g = &ring[begun / RIBBON_PROBES];
         begin_group(&s, hash + begun, n - begun, g);
         for (unsigned i = 0; i < RIBBON_PROBES; i++)
             ribbon_prefetch(data, &g->probes, i);
@@ -247,7 +248,7 @@ void ribbon_query(const struct layer *layer, const uint8_t *data, struct hashes 
     for (size_t at = 0; at < n; at += RIBBON_PROBES) {
         const struct ribbon_probes *coming = &none;
         if (begun < n) {
-            struct group *g = &ring[begun / RIBBON_PROBES % (AHEAD + 1)];
+            struct ribbon_group *g = &ring[begun / RIBBON_PROBES % (AHEAD + 1)];
             begin_group(&s, hash + begun, n - begun, g);
             coming = &g->probes;
             begun += RIBBON_PROBES;
