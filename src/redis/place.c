@@ -237,10 +237,11 @@ bool redis_read_bits(struct redis *r, const struct shard *s, uint8_t *out, uint6
 bool redis_is_bitmap(struct redis *r, struct err *err)
 {
     if (r->spec.kind == NULL)
-        return redis_unfit(r, err,
-                           "it does not say what the filter is: give ?layout=SPEC, with SPEC "
-                           "gozero:bits=M, redisson, redisbloom or php, as the program that made "
-                           "it; for a filter of your own, ?layout=redisson, --create and --capacity");
+        return redis_unfit(
+            r, err,
+            "it does not say what the filter is: give ?layout=SPEC, with SPEC "
+            "gozero:bits=M, redisson, redisbloom or php, as the program that made "
+            "it; for a filter of your own, ?layout=redisson, --create and --capacity");
     const struct layout_redis *redis = r->spec.kind->layout->redis;
     if (redis == NULL)
         return redis_unfit(r, err, "filters of this layout are not bitmaps in Redis");

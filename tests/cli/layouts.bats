@@ -178,13 +178,14 @@ END
         seen import --layout "$spec" it -o f.seen --force
         cat "$vectors/$folder/$keys.txt" "$absent" >asked
         seen query -n f.seen asked >want
-        [ -z "$(seen stats it "${given[@]}" 2>&1 >/dev/null)" ]
+        seen stats it "${given[@]}" >/dev/null 2>said
+        [ ! -s said ]
         seen query -n "${given[@]}" it asked | cmp want -
         cmp it before
         # What a command makes of it is what it makes of an import.
         seen merge --max-fpr 0.9 --reproducible "${given[@]}" -o a it
         seen merge --max-fpr 0.9 --reproducible -o b f.seen
-        [ "$(seen query -c a asked)" = "$(wc -l <want)" ]
+        equal "$(seen query -c a asked)" "$(wc -l <want)"
         seen compare "${given[@]}" f.seen it >/dev/null
         rm a b
     done <<END
@@ -218,7 +219,7 @@ END
     [ "$(grep -c "is taken for dcso" <<<"$stderr")" = 2 ]
     seen import --layout dcso it -o f.seen
     [ "$(seen query --also it -c f.seen "$keys")" = 1000 ]
-    [ "$(seq 9 | seen dedup --also it f.seen)" = "$(seq 9 | seen query -v it)" ]
+    equal "$(seq 9 | seen dedup --also it f.seen)" "$(seq 9 | seen query -v it)"
     seen create --like it like.seen -k a
     [[ $(seen stats like.seen) == *'dcso:gzip=no'* ]]
     # Keys may be prepared, as an import may say.
@@ -256,7 +257,7 @@ END
     seq 100 | seen add f.seen
     seen export f.seen -o out
     cmp -n 24 longer out
-    [ "$(size out)" = "$(size longer)" ]
+    equal "$(size out)" "$(size longer)"
     seq 10 | seen create --layout bitsandblooms:bits=9001,k=5 g.seen
     seen merge -o h.seen f.seen g.seen
     seen export h.seen -o out --force

@@ -66,7 +66,7 @@ bytes()
     chmod 702 own
     refuses "$replaced" seen query -q --secret s f.seen -k 1
     chmod 770 own
-    if [ "$(id -gn)" = "$(id -un)" ]; then
+    if [ "$(id -gn)" = "$(id -un)" ]; then # unnoticed: equal
         quiet seen query -q --secret s f.seen -k 1
     else
         refuses "$replaced" seen query -q --secret s f.seen -k 1
