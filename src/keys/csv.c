@@ -12,6 +12,8 @@ struct slice {
     size_t len;
 };
 
+static const char no_quotes[] = " (without --csv, -d and -f take quotes as text)";
+
 /* ---- Fields of a record that keeps the rule. */
 
 /* The end of the field that begins at p: its separator, or `end`. */
@@ -247,8 +249,8 @@ static bool resolve_one(const struct csv *csv, const struct names *names, unsign
     case 1:
         return true;
     default:
-        return fail(err, "columns %d and %d are both '%.*s' (-f %d takes the first)", *column + 1,
-                    other + 1, len < 200 ? len : 200, name, *column + 1);
+        return fail(err, "has two columns '%.*s', %d and %d (-f %d takes the first)",
+                    len < 200 ? len : 200, name, *column + 1, other + 1, *column + 1);
     }
 }
 
@@ -261,27 +263,28 @@ static bool resolve_all(const struct csv *csv, const struct names *names, struct
         for (unsigned j = 0; j < i; j++)
             if (c->column[j] == c->column[i] ||
                 (csv->rest && i + 1 == csv->n && c->column[j] > c->column[i]))
-                return fail(err, "column %d is named twice", c->column[j] + 1);
+                return fail(err, "has column %d, which -f names twice", c->column[j] + 1);
     }
     return true;
 }
 
-static bool keeps_rule(const struct csv *csv, struct slice record)
+/* Does the first record keep the rule? */
+static bool check_rule(char delimiter, const char *record, size_t len, struct err *err)
 {
-    const char *end = record.p + record.len;
-    for (const char *p = record.p;; p++) {
-        const char *stop = field_end(p, end, csv->delimiter);
-        struct slice f = {p, (size_t)(stop - p)};
-        bool quoted = f.len > 0 && f.p[0] == '"';
-        size_t quotes = 0;
-        for (size_t i = 0; i < f.len; i++)
-            quotes += f.p[i] == '"';
-        if (quoted ? f.len < 2 || stop[-1] != '"' || quotes % 2 != 0 : quotes > 0)
-            return false;
-        if (stop == end)
-            return true;
-        p = stop;
+    enum { PART = 256 };
+    uint32_t place[PART + SPLIT_SLACK];
+    struct csv_scan scan = {.may_open = true};
+    const char *p = record, *end = record + len;
+    for (size_t part = 0; p < end && !scan.broken; p += scan.broken ? scan.bad : part) {
+        part = (size_t)(end - p) < PART ? (size_t)(end - p) : PART;
+        split_csv(&scan, p, part, delimiter, place);
     }
+    if (scan.cr || (scan.broken && p > record && p[-1] == '\r'))
+        return fail(err, "has CRs alone in its first record: tr '\\r' '\\n' <FILE | seen ... makes "
+                         "lines of it");
+    if (scan.broken || scan.inside)
+        return fail(err, "has a quote at a wrong place in its first record%s", no_quotes);
+    return true;
 }
 
 bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct csv_columns *columns,
@@ -290,14 +293,8 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
     size_t mark = mark_len(first, len);
     struct names names = {csv->delimiter, bare(first + mark, len - mark), NULL, 0};
     *columns = (struct csv_columns){.used = csv->n, .rest = csv->rest};
-    if (memchr(names.record.p, '\r', names.record.len) != NULL &&
-        memchr(names.record.p, '"', names.record.len) == NULL)
-        return fail(err, "has CRs alone in its first record: tr '\\r' '\\n' <FILE | seen ... makes "
-                         "lines of it");
-    if (!keeps_rule(csv, names.record))
-        return fail(
-            err, "a quote in its first record is at a wrong place (without --csv, -d and -f take "
-                 "quotes as text)");
+    if (!check_rule(csv->delimiter, first + mark, len - mark, err))
+        return false;
     if (!csv->no_header && names.record.len == 5 && memcmp(names.record.p, "sep=", 4) == 0)
         return fail(err, "begins with '%.5s': leave out that line, and give -d'%c'", names.record.p,
                     names.record.p[4]);
@@ -447,8 +444,11 @@ enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, co
                 field = bare(field.p, (size_t)(end - field.p));
             *to = put_fields(field, delimiter, *to);
         }
-        if (columns->used == 0)
-            *to += csv_plain(delimiter, record, (size_t)(end - record), *to);
+        if (columns->used == 0) {
+            bool first = columns->first && record == c->data;
+            const char *from = record + (first ? mark_len(record, (size_t)(end - record)) : 0);
+            *to = put_fields(bare(from, (size_t)(end - from)), delimiter, *to);
+        }
         text = (struct slice){begin, (size_t)(*to - begin)};
         while (empty < text.len && text.p[empty] == delimiter)
             empty++;
@@ -478,7 +478,6 @@ static uint64_t lines_between(const char *p, const char *end)
 
 bool csv_broken(const struct csv_cutter *c, uint64_t *line, struct err *err)
 {
-    static const char way[] = " (without --csv, -d and -f take quotes as text)";
     const char *bad = c->scan.broken ? c->window + c->scan.bad : c->end;
     if (!c->scan.broken && !c->scan.inside && !c->scan.cr)
         return false;
@@ -486,17 +485,17 @@ bool csv_broken(const struct csv_cutter *c, uint64_t *line, struct err *err)
     uint64_t within = quoted ? lines_between(c->field, bad) : 0;
     *line = lines_between(c->data, quoted ? c->field : bad);
     if (!c->scan.broken && c->scan.inside)
-        fail(err, "the quote that opens column %u is never closed%s", c->column + 1, way);
+        fail(err, "the quote that opens column %u is never closed%s", c->column + 1, no_quotes);
     else if (!c->scan.broken || (bad > c->data && bad[-1] == '\r' && !(quoted && within > 0)))
         fail(err, "a CR that no newline follows stands in column %u", c->column + 1);
     else if (within > 0)
         fail(err,
              "the quote that opens column %u meets, %llu lines below, one that closes no field%s",
-             c->column + 1, (unsigned long long)within, way);
+             c->column + 1, (unsigned long long)within, no_quotes);
     else if (quoted)
-        fail(err, "text follows the closing quote of column %u%s", c->column + 1, way);
+        fail(err, "text follows the closing quote of column %u%s", c->column + 1, no_quotes);
     else
         fail(err, "a quote stands in column %u, which does not begin with one%s", c->column + 1,
-             way);
+             no_quotes);
     return true;
 }

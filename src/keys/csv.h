@@ -62,9 +62,9 @@ struct csv_columns {
 bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct csv_columns *columns,
                  struct err *err);
 
-/* The record as one text that is the same for all spellings of its fields' values: without quotes
- * that are not needed, BOM and terminator. At most len bytes; returns their number. The record
- * keeps the rule. */
+/* The file's first record as one text that is the same for all spellings of its fields' values:
+ * without quotes that are not needed, BOM and terminator. At most len bytes; returns their number.
+ * The record keeps the rule. */
 size_t csv_plain(char delimiter, const char *record, size_t len, char *to);
 
 /* ---- Cutting a chunk of whole records. */

@@ -445,13 +445,15 @@ static bool resolve(struct input *in, struct file *f, const char *first, size_t 
     return !in->spec.prints || csv->no_header || check_columns(in, f, first, len, err);
 }
 
-/* The same for a file without a header, of which `chunk` is the first. */
+/* The same for a file without a header, of which `chunk` is the first with a record. */
 static bool resolve_first(struct input *in, struct file *f, const struct chunk *chunk,
                           struct err *err)
 {
     const char *p = chunk->data, *end = p + chunk->len;
     while (p < end && (*p == '\n' || (*p == '\r' && p + 1 < end && p[1] == '\n')))
         p++;
+    if (p == end) /* lines without a byte are no records */
+        return true;
     bool inside = false;
     size_t len = (size_t)(end - p), last;
     split_csv_ends(p, len, &inside, 0, &len, &last);

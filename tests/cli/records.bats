@@ -41,7 +41,10 @@ id,url\n1,a\rb\n|(standard input):2: a CR that no newline follows stands in colu
 id,url\n"1\n2",x\n3\n|(standard input):4: has 1 column, not 2 (--skip-bad skips such records)
 id,url\n1,\n|(standard input):2: the columns of the key are empty (--skip-bad skips such records)
 id,link\n1,2\n|'(standard input)' has no column 'url'; its columns are 'id', 'link'
-url,url\n1,2\n|'(standard input)' columns 1 and 2 are both 'url' (-f 1 takes the first)
+url,url\n1,2\n|'(standard input)' has two columns 'url', 1 and 2 (-f 1 takes the first)
+url,"a" "b"\n1,2\n|'(standard input)' has a quote at a wrong place in its first record (without --csv, -d and -f take quotes as text)
+url,"a\n1,2\n|'(standard input)' has a quote at a wrong place in its first record (without --csv, -d and -f take quotes as text)
+url,id\r1,2\r|'(standard input)' has CRs alone in its first record: tr '\r' '\n' <FILE | seen ... makes lines of it
 id;url\n1;2\n|'(standard input)' has no column 'url'; its columns are 'id;url'; is it separated by ';' (-d';')?
 TABLE
     printf 'id,url\n1,2\n' >a.csv
