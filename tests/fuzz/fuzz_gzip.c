@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "keys/input.h"
 #include "must.h"
+#include "source.h"
 
 enum {
-    MOST_IN = 60000, /* fits in a pipe without a reader */
+    MOST_IN = SOURCE_MOST,
     MOST_OUT = 4 << 20,
 };
 
@@ -78,22 +78,6 @@ static struct text reference(const uint8_t *p, size_t len)
     inflateEnd(&z);
     free(copy);
     return out;
-}
-
-/* A descriptor from which the bytes can be read. */
-static int source_of(const uint8_t *data, size_t size, bool through_pipe)
-{
-    int fds[2];
-    if (through_pipe) {
-        MUST(pipe(fds) == 0);
-    } else {
-        fds[0] = fds[1] = memfd_create("fuzz", 0);
-        MUST(fds[0] >= 0);
-    }
-    MUST(write(fds[1], data, size) == (ssize_t)size);
-    if (through_pipe)
-        close(fds[1]);
-    return fds[0];
 }
 
 /* The first bytes are those of no list of keys (content.h). */

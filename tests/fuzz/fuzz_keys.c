@@ -11,6 +11,7 @@
 #include "keys/batch.h"
 #include "foreign/encode.h"
 #include "keys/xxh3.h"
+#include "choose.h"
 #include "must.h"
 
 enum {
@@ -344,18 +345,6 @@ static size_t record_len(const char *p, const char *end, char terminator)
     while (t < end && *t != terminator)
         t++;
     return (size_t)(t - p) + (t < end);
-}
-
-/* Lets the input choose among what this CPU can run. */
-static unsigned choose_variant(struct variants *variants, unsigned n)
-{
-    const struct variant *here[sizeof variants->all / sizeof *variants->all];
-    unsigned count = 0;
-    for (const struct variant *const *v = variants->all; *v != NULL; v++)
-        if (variant_runs_here(*v))
-            here[count++] = *v;
-    MUST(variant_use(variants, here[n % count]->name));
-    return n / count;
 }
 
 /* Four bits, as a number from -8 to 7. */
