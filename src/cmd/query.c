@@ -151,7 +151,7 @@ static const struct opt_hint hints[] = {
     {"--bulk", "keys are asked live; for very many, ask a file that 'seen import' makes"},
     {"--live", "keys are always asked live"},
     {"-o", "records are printed whole; 'cut' takes fields of them"},
-    {"--json", "for JSON Lines see seen(7): jq puts the key before each object"},
+    {"--json", "--jsonl -f .NAME reads lines of JSON"},
     {"--regexp", "-k KEY asks for one key"},
     {0},
 };
