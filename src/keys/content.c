@@ -105,12 +105,6 @@ const char *content_find_gzip(const char *data, size_t n)
     return NULL;
 }
 
-/* Control characters that text does not have. Some lists have one of them between fields. */
-static bool is_control_byte(uint8_t c)
-{
-    return c < '\a' || (c > '\r' && c < ' ' && c != '\x1b') || c == '\x7f';
-}
-
 struct bytes {
     size_t n, nul[2]; /* at even and at odd offsets */
     size_t controls, different, high;
@@ -129,7 +123,8 @@ static struct bytes count_bytes(const uint8_t *head, size_t n)
             b.lines++;
             b.wide_lines += (i ^ 1) < n && head[i ^ 1] == 0;
         }
-        if (is_control_byte(c)) {
+        /* Control characters that text does not have. Some lists have one between fields. */
+        if (c < '\a' || (c > '\r' && c < ' ' && c != '\x1b') || c == '\x7f') {
             b.controls++;
             b.different += !seen[c];
             seen[c] = true;
@@ -151,12 +146,6 @@ static const char *wide_name(const struct bytes *b, const uint8_t *head)
     if (b->lines == 0 || b->wide_lines < b->lines || most < 8 || most * 20 < nul * 19)
         return NULL;
     return nul * 5 < b->n * 2 ? NULL : b->nul[0] > b->nul[1] ? "UTF-16BE" : "UTF-16LE";
-}
-
-static bool is_nul_separated(const struct bytes *b)
-{
-    size_t nul = b->nul[0] + b->nul[1];
-    return b->lines == 0 && nul >= 8 && nul == b->controls;
 }
 
 /* A byte in ten of compressed or random data is a control character, of 25 different ones. */
@@ -210,7 +199,8 @@ bool content_check(const char *name, const void *head, size_t n, char terminator
                     "'%s' is %.6s text%s, and keys are taken byte for byte: %s"
                     "iconv -f %s -t UTF-8 %s | seen ...",
                     name, wide, within, zipped ? UNPACK : "", wide, zipped ? "NEW" : "FILE");
-    if (is_nul_separated(&b))
+    size_t nul = b.nul[0] + b.nul[1];
+    if (b.lines == 0 && nul >= 8 && nul == b.controls) /* records that end in NUL */
         return fail(err, "records in '%s' end in NUL, not in newlines: -0 separates them", name);
     if (content_find_gzip(head, n) != NULL)
         return content_fail_joined(name, err);

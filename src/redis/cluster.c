@@ -217,10 +217,9 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
         if (job->state != PENDING)
             continue;
         const int slot = rq->list[i].slot;
+        bool owned = slot >= 0 && cl->owners[slot] != NO_NODE;
         if (!job->asking)
-            job->node = slot >= 0 ? cl->owners[slot] : NO_NODE;
-        if (!job->asking && job->node == NO_NODE)
-            job->node = any_node(cl);
+            job->node = owned ? cl->owners[slot] : any_node(cl);
         cl->nodes[job->node].end++;
     }
     size_t at = 0;
