@@ -189,7 +189,7 @@ static void print_help(FILE *out)
 {
     fputs("Usage: seen COMMAND [OPTION]... [OPERAND]...\n"
           "\n"
-          "Remembers lines (keys) in a filter file of about two bytes each. Asked about a\n"
+          "Remembers lines (keys) in a filter file of about four bytes each. Asked about a\n"
           "key, it says \"no\" with certainty, or \"yes\" with a small, known probability of\n"
           "error.\n"
           "\n"

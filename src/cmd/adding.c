@@ -34,7 +34,7 @@ const struct opt adding_make_opts[] = {
      FLAG(struct adding, create), .needs = " FILTER"},
     {'n', "capacity", "N", "make FILTER for N distinct keys", AMOUNT(struct adding, design.n)},
     {'p', "fpr", "P",
-     "make FILTER with this false-positive rate; default: 0.001, in Redis the layout's",
+     "make FILTER with this false-positive rate; default: 1e-6, in Redis the layout's",
      FPR(struct adding, design.p)},
     {0, "fixed", NULL, "make a FILTER of that --capacity that does not grow",
      FLAG(struct adding, fixed), .needs = " create", .not_with = " URI generations",

@@ -44,7 +44,7 @@ static const struct opt size_opts[] = {
     {'n', "capacity", "N",
      "design for N distinct keys: 1000, 250k, 1M, 1e9; default: the number found",
      AMOUNT(struct create, design.n)},
-    {'p', "fpr", "P", "false-positive rate: 0.001 (default), 1e-6, 0.1%; with N keys", OWN},
+    {'p', "fpr", "P", "false-positive rate: 1e-6 (default), 0.001, 0.1%; with N keys", OWN},
     {'s', "size", "BYTES",
      "file size: 512K, 64M, 2G (powers of 1024); determines the capacity or the rate, whichever is "
      "not given",

@@ -287,11 +287,6 @@ static bool make(struct dedup *d)
     if (s->n > 0 && !header_check_same(h, d->adding.path, s->filter[0].now->header,
                                        s->filter[0].path, "queried together", &err))
         return say_failure(&err);
-    bool is_usual = d->adding.design.p == 0 && !kind_is_foreign(h->layers[0].kind);
-    if (!d->adding.there && is_usual && d->output != PRINT_NOTHING)
-        say_note("'%s' was made: up to one new record in %.0f will be mistaken for a known one (-p "
-                 "sets the rate)",
-                 d->adding.path, 1 / h->fpr_design);
     return true;
 }
 

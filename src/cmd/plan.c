@@ -275,7 +275,7 @@ static const struct opt plan_opts[] = {
     {'n', "capacity", "N", "design for N distinct keys: 1000, 250k, 1M, 1e9",
      AMOUNT(struct wishes, design.n)},
     {'p', "fpr", "P",
-     "false-positive rate: 0.001 (default), 1e-6, 1/1000, 0.1%; 0 is a counted set of whole hashes",
+     "false-positive rate: 1e-6 (default), 0.001, 1/1000, 0.1%; 0 is a counted set of whole hashes",
      OWN},
     {'s', "size", "BYTES",
      "file size: 512K, 64M, 2G (powers of 1024); determines the capacity or the rate, whichever is "

@@ -23,7 +23,7 @@ static const double EXPECTING_MORE = 0.3;
 static const double MORE = 0.6;
 static const uint64_t LEAST = 1 << 12;
 
-/* The same for a first layer: 40 KB at an FPR of 0.001. */
+/* The same for a first layer: 94 KB at an FPR of 1e-6. */
 static const uint64_t LEAST_FIRST = 1 << 14;
 
 /* Below this, a layer takes more than 80 bits a key, and collisions of 64-bit hashes matter. */

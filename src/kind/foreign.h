@@ -125,7 +125,7 @@ struct layout {
     const char *suffix[LAYOUT_FILES];  /* of its files' names; [0] NULL: one file, no suffix */
 
     /* Sizes a filter for n keys at FPR p as the other program does. Parameters of the spec take
-     * precedence over n and p. With p = 0, uses the program's own default, or LAYER_FPR. */
+     * precedence over n and p. With p = 0, uses the program's own default; 0.001 if it has none. */
     bool (*design)(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err);
 

@@ -346,7 +346,7 @@ enum {
     LAYER_SUM = 4,            /* bytes of a page's checksum */
 };
 
-#define LAYER_FPR 0.001 /* the default of new filters */
+#define LAYER_FPR 1e-6 /* the default of new filters */
 
 /* The checksum of a page of a layer: XXH3-64 of its bytes, low 32 bits, seeded with the layer's
  * seed (format_layer_seed) plus the page's number. */

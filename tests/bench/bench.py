@@ -281,10 +281,10 @@ def jobs_for(kind):
                             least=least, **more))
 
     out, created = DIR + "/out.seen", ("records", "insert", "filter")
-    seen("create", "exec {seen} create -j{j} out.seen %s" % file, "wc -l", created, output=out)
-    seen("create -n", "exec {seen} create -j{j} -n %d out.seen %s" % (N, file), "wc -l", created,
+    seen("create", "exec {seen} create -p 0.001 -j{j} out.seen %s" % file, "wc -l", created, output=out)
+    seen("create -n", "exec {seen} create -p 0.001 -j{j} -n %d out.seen %s" % (N, file), "wc -l", created,
          output=out)
-    seen("create, pipe", "cat %s | {seen} create -j{j} out.seen" % file, "wc -l, pipe", created,
+    seen("create, pipe", "cat %s | {seen} create -p 0.001 -j{j} out.seen" % file, "wc -l, pipe", created,
          output=out)
     asked = ("answers",)
     seen("query", "exec {seen} query -j{j} %s %s >/dev/null" % (filter_, ask), "wc -l, queries",
@@ -296,14 +296,14 @@ def jobs_for(kind):
                         "exec %s query -j%d %s.layers %s >/dev/null" % (SEEN, j, kind, ask),
                         least=("query -j%d" % j, min(j, CPUS), ask, ())))
     seen("add", "exec {seen} add -j{j} out.seen %s" % file, "wc -l", ("records", "add", "filter"),
-         before="%s create --empty --fixed -n %d out.seen" % (SEEN, N), output=out)
+         before="%s create --empty -p 0.001 --fixed -n %d out.seen" % (SEEN, N), output=out)
     seen("dedup", "exec {seen} dedup --create -n %d -p 0.001 -j{j} out.seen %s >out" % (N, file), "wc -l",
          ("records", "add", "filter", "print"), output=out)
     jobs.append(Job("cat, into a file", "exec cat %s >out" % file))
     seen("dedup, in memory", "exec {seen} dedup -j{j} <%s >out" % file, "wc -l", output=DIR + "/out")
     seen("dedup, growing", "exec {seen} dedup --create -p 0.001 -j{j} out.seen %s >out" % file,
          "cat, into a file", output=out)
-    seen("create --compact", "exec {seen} create --compact -j{j} out.seen %s" % file, "wc -l",
+    seen("create --compact", "exec {seen} create -p 0.001 --compact -j{j} out.seen %s" % file, "wc -l",
          ("records", "compact"), output=out)
     jobs.append(Job("bare reader, nothing", "exec %sbare </dev/null" % TOOLS))
     jobs.append(Job("merge", "exec %s merge -o out.seen %s.half %s.other" % (SEEN, kind, kind),
@@ -340,10 +340,10 @@ def prepare(kind):
     for name in ("seen", "bloom", "layers", "half", "other"):
         if os.path.exists("%s/%s.%s" % (DIR, kind, name)):
             os.unlink("%s/%s.%s" % (DIR, kind, name))
-    subprocess.check_call([SEEN, "create", filter_, DIR + "/" + kind])
+    subprocess.check_call([SEEN, "create", "-p", "0.001", filter_, DIR + "/" + kind])
     names = {"seen": SEEN, "kind": kind, "half": N // 2, "fifth": N // 5, "n": N}
     for command in ("{seen} dedup --create -n {fifth} -p 0.001 {kind}.layers {kind} >/dev/null",
-                    "head -n {half} {kind} | {seen} create -n {n} {kind}.half",
+                    "head -n {half} {kind} | {seen} create -p 0.001 -n {n} {kind}.half",
                     "tail -n +{half} {kind} | {seen} create --like {kind}.half {kind}.other"):
         subprocess.check_call(command.format(**names), shell=True, cwd=DIR)
     present = int(subprocess.check_output([SEEN, "query", "-c", filter_, DIR + "/" + kind]))

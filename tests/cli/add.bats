@@ -621,7 +621,7 @@ PYTHON
     quiet seen add --create f keys
     seen dedup --create g keys >/dev/null
     for filter in f g; do
-        seen stats --json $filter | jq -e '.policy == "grows" and .fpr_design == 0.001'
+        seen stats --json $filter | jq -e '.policy == "grows" and .fpr_design == 1e-6'
     done
     alike <(data f) <(data g)
     quiet seen add --create f -k new

@@ -551,7 +551,7 @@ closed() { "$@" >&-; }
 
 @test "--progress shows lines on what is no terminal" {
     seq 1000 >keys
-    run -0 --separate-stderr seen create --progress f.seen keys
+    run -0 --separate-stderr seen create -p 0.001 --progress f.seen keys
     [ -z "$output" ]
     [[ $stderr == seen:*keys* ]]
     [[ $stderr != *$'\r'* ]]

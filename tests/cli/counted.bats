@@ -216,6 +216,6 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
 
 @test "a set for more keys than a file can hold is refused" {
     refuses "seen: 1e+15 keys at an FPR of 0.001 need a file larger than 256 TiB" \
-        seen create --counted -n 1e15 --empty f
+        seen create --counted -p 0.001 -n 1e15 --empty f
     [ ! -e f ]
 }

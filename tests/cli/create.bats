@@ -20,7 +20,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     seq 500 >>keys
     quiet seen create f.seen keys
     seen stats --json f.seen | jq -e '.n_design == null and .layers[0].n_design == 1000 and .keys_added == 1000 and
-        .records == 1500 and .fpr_design == 0.001 and .fpr_current <= 0.001 and .state == "clean"'
+        .records == 1500 and .fpr_design == 1e-6 and .fpr_current <= 1e-6 and .state == "clean"'
     run -0 seen query -c f.seen keys
     [ "$output" = 1500 ]
     run -0 seen verify f.seen
@@ -60,7 +60,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     rejects "*'18446744073709551616' is not a count*" seen create -n 18446744073709551616 f keys
     rejects "*1.84e+19 keys*" seen create -n 18446744073709551615 f keys
     rejects "seen: cannot create 'f': 1945152266993664 bytes are needed, * are free" \
-        seen create --fixed --empty -n 1e15 f
+        seen create -p 0.001 --fixed --empty -n 1e15 f
     rejects "*--memory must be at least *" seen create --memory 1K f keys
     only keys
 }
@@ -453,7 +453,7 @@ sys.exit(status != 0)' "$@"
     [ "$(size f)" -le 65536 ]
     seen stats --json f | jq -e '.n_design == 12345 and .fpr_design < 1e-3'
     quiet seen create --empty -s 64K --force f
-    seen stats --json f | jq -e '.fpr_design == 0.001'
+    seen stats --json f | jq -e '.fpr_design == 1e-6'
 }
 
 @test "--min-ratio counts a key of the old filter once, in however many layers it is" {
@@ -517,7 +517,7 @@ sys.exit(status != 0)' "$@"
     jq -e --argjson size "$(size f)" '.. | objects | select(.kind? == "bloom") |
         (.bytes // .file_bytes // .file_size) == $size' <<<"$plan"
     run -0 --separate-stderr seen create --dry-run --empty --compact --json g
-    [ "$(jq .fpr_design <<<"$output")" = 0.001 ]
+    [ "$(jq .fpr_design <<<"$output")" = 1e-06 ]
     run -0 --separate-stderr seen create --dry-run --empty -n 1e9 g
     [[ $output == *'1000000000 keys'* ]]
     only keys f

@@ -75,7 +75,7 @@ end()
 
 @test "a writer that is not the last syncs its keys before it leaves the session" {
     need_strace
-    seen create --empty -n 1000 f.seen
+    seen create -p 0.001 --empty -n 1000 f.seen
     begin f.seen
     [ "$(calls seen add f.seen -k a)" = S ]
     # It gives up the session byte, at 2^62 + 1, only then: else the sync could fail behind a mark

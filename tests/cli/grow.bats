@@ -191,7 +191,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "${BASH_REMATCH[1]}" -lt 3300000 ]
     seen add --no-sync --create j.seen thrice
     [ "$(capacities j.seen)" = "[1000000]" ]
-    (ulimit -f 3000; seen add --no-sync --create k.seen thrice)
+    (ulimit -f 5000; seen add --no-sync --create k.seen thrice)
     [ "$(capacities k.seen)" = "[1048576]" ]
     [ "$(seen query -c k.seen in)" = 1000000 ]
     # In memory, too.
@@ -216,7 +216,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(number records f.1)" = 200000 ]
     says '^counters agree with bits *yes' seen stats --all f.1
     # 1,480,000 keys take two layers of a pipe.
-    seq 1480000 | seen add --create two.seen
+    seq 1480000 | seen add --create -p 0.001 two.seen
     [ "$(capacities two.seen)" = "[1480000]" ]
     gzip <in >in.gz
     seen add --create gzip.seen in.gz

@@ -13,7 +13,7 @@ load ../lib/helpers
     quiet seen create fixed.seen keys
     quiet seen create --compact compact.seen keys
     quiet seen create --foldable -n 100000 foldable.seen keys
-    quiet seen create --generations 3 -n 1000 ring.seen keys
+    quiet seen create -p 0.001 --generations 3 -n 1000 ring.seen keys
     python3 - <<'PYTHON'
 import os, subprocess, sys
 
@@ -188,7 +188,7 @@ named()
     refuses "seen: 9.3e+17 keys are more than 64-bit hashes can tell apart" \
         seen plan -n 9.3e17 -p 0.99999
     # The size gives no more keys than hashes keep apart.
-    seen plan --json -s 15P | jq -e '.n_design / pow(2; 64) * 10 | . > 0.000999 and . <= 0.001'
+    seen plan --json -s 15P -p 0.001 | jq -e '.n_design / pow(2; 64) * 10 | . > 0.000999 and . <= 0.001'
     seen plan --json -s 15P -p 1e-9 | jq -e '.n_design < 1844674408'
 }
 

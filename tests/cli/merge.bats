@@ -61,8 +61,8 @@ load ../lib/helpers
 @test "filters that do not fit each other, or would be too full, become layers" {
     seq 1900 >one
     seq 30001 50000 >two
-    quiet seen create a one
-    quiet seen create b two
+    quiet seen create -p 0.001 a one
+    quiet seen create -p 0.001 b two
     quiet seen create -p 1e-6 c <(seq 60001 61000)
     run -0 --separate-stderr seen merge --verbose -o ab a b
     [[ $stderr == "seen: note: 'ab': current false-positive rate 0.00"*' 2 layers ('*'--like'* ]]
@@ -129,7 +129,7 @@ load ../lib/helpers
 
 @test "filters of one size that would be too full together become layers" {
     for day in 1 2 3 4 5 6 7; do
-        seq $((day * 10000)) $((day * 10000 + 9099)) | quiet seen create -n 9100 "d$day"
+        seq $((day * 10000)) $((day * 10000 + 9099)) | quiet seen create -p 0.001 -n 9100 "d$day"
         seq $((day * 10000)) $((day * 10000 + 9099)) >>all
     done
     run -0 --separate-stderr seen merge --verbose --json -o week d1 d2 d3 d4 d5 d6 d7
@@ -204,7 +204,7 @@ load ../lib/helpers
 }
 
 @test "a result that is too full is refused, unless that is accepted" {
-    quiet seen create --fixed -n 2500 a <(seq 2500)
+    quiet seen create -p 0.001 --fixed -n 2500 a <(seq 2500)
     run -0 seen add --max-fpr 0.9 a <(seq 10000)
     quiet seen create --like a --empty none
     cp none b
@@ -273,8 +273,8 @@ share; compare the filters that it was made of" seen compare i a
 }
 
 @test "only filters of the same geometry and one layer are intersected" {
-    quiet seen create a <(seq 2000)
-    quiet seen create b <(seq 20000)
+    quiet seen create -p 0.001 a <(seq 2000)
+    quiet seen create -p 0.001 b <(seq 20000)
     quiet seen create -p 1e-6 c <(seq 2000)
     for other in b c; do
         rejects "seen: only Bloom filters of the same size*" seen merge --intersect -o out a $other
@@ -355,14 +355,14 @@ keeps()
 }
 
 @test "what is merged of filters that grow goes on growing, and states the rate that it keeps" {
-    seen create a <(seq 5000)
-    seen create b <(seq 5001 8000)
+    seen create -p 0.001 a <(seq 5000)
+    seen create -p 0.001 b <(seq 5001 8000)
     seen create -p 1e-2 grown -k 1
     seen add grown <(seq 20000)
     seen create --like a like <(seq 4001 4100)
-    seen create --fixed fixed1 <(seq 8001 9000)
-    seen create --fixed fixed2 <(seq 10001 13000)
-    seen create --compact compact <(seq 9001 10000)
+    seen create -p 0.001 --fixed fixed1 <(seq 8001 9000)
+    seen create -p 0.001 --fixed fixed2 <(seq 10001 13000)
+    seen create -p 0.001 --compact compact <(seq 9001 10000)
     seen merge -o ab a b
     keeps ab 0.002
     [ "$(seen query -c ab <(seq 8000))" = 8000 ]
@@ -373,7 +373,7 @@ keeps()
     seen stats --json like2 | jq -e '.layers | length == 1'
     keeps like2 0.001
     # One layer would be full at the sum of the rates, and leave nothing of it to the next.
-    seen create big <(seq 100000)
+    seen create -p 0.001 big <(seq 100000)
     seen create --like big part <(seq 200001 216000)
     seen merge -o two big part
     keeps two 0.002

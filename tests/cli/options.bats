@@ -174,10 +174,10 @@ add --capacity ~ --create -n 9 f lines # *capacity of 1000: --capacity has no ef
 add --capacity ~ --create -n 9 counted lines # *capacity of 1000: --capacity has no effect
 add --capacity ~ --create -n 9 grows lines # *grows: --capacity has no effect
 add --capacity ! -n 1000 f lines
-add --fpr = --create -p 0.001 f lines
-add --fpr = --create -p 0.001 counted lines
-add --fpr ~ --create -p 0.1 f lines # *rate of 0.001: --fpr has no effect
-add --fpr ~ --create -p 0.1 counted lines # *rate of 0.001: --fpr has no effect
+add --fpr = --create -p 1e-6 f lines
+add --fpr = --create -p 1e-6 counted lines
+add --fpr ~ --create -p 0.1 f lines # *rate of 1e-06: --fpr has no effect
+add --fpr ~ --create -p 0.1 counted lines # *rate of 1e-06: --fpr has no effect
 add --fpr ! -p 0.001 f lines
 add --fixed = --create --fixed -n 1000 f lines
 add --fixed = --create --fixed -n 1000 new lines
@@ -286,9 +286,9 @@ dedup --capacity = -n 100
 dedup --capacity ~ --create -n 9 f lines # *capacity of 1000: --capacity has no effect
 dedup --capacity ~ --create -n 9 grows lines # *grows: --capacity has no effect
 dedup --capacity ! -n 1000 f lines
-dedup --fpr = --create -p 0.001 f lines
+dedup --fpr = --create -p 1e-6 f lines
 dedup --fpr = -p 0.001
-dedup --fpr ~ --create -p 0.1 f lines # *rate of 0.001: --fpr has no effect
+dedup --fpr ~ --create -p 0.1 f lines # *rate of 1e-06: --fpr has no effect
 dedup --fpr ! -p 0.001 f lines
 dedup --fixed = --create --fixed -n 1000 f lines
 dedup --fixed = --create --fixed -n 100 -p 0.001 new lines
@@ -336,7 +336,7 @@ rotate --threads hint
 shrink --output = -o new fold
 shrink --output always
 shrink --fpr = -p 0.1 -o new fold
-shrink --fpr ! -p 1e-9 f # *has a false-positive rate of *, more than 1e-09
+shrink --fpr ! -p 1e-60 f # *has a false-positive rate of *, more than 1e-60
 shrink --force = --force -o g fold
 shrink --force = --force fold
 shrink --force hint

@@ -118,7 +118,7 @@ unharmed()
     [ ! -s err ] || { cat err; false; }
     jq -e '.state == "clean" and .records == 1001 and .consistent' out
     # In a ring, a generation is emptied meanwhile.
-    quiet seen create --generations 2 -n 1000 r keys
+    quiet seen create -p 0.001 --generations 2 -n 1000 r keys
     start_stopped mmap r seen stats --json r >out 2>err
     for _ in 1 2 3; do
         quiet seen rotate r

@@ -46,10 +46,10 @@ END
     [ "$(seen plan -n 1000 -p 0.9 | grep -c compact)" = 0 ]
 }
 
-@test "0.001 is the FPR where none is given" {
-    run -0 seen plan -n 1M -p 0.001
+@test "1e-6 is the FPR where none is given" {
+    run -0 seen plan -n 1M -p 1e-6
     [ "$(seen plan -n 1M)" = "$output" ]
-    run -0 seen plan -s 1M -p 0.001
+    run -0 seen plan -s 1M -p 1e-6
     [ "$(seen plan -s 1M)" = "$output" ]
 }
 
@@ -163,10 +163,10 @@ rows() { sed -E 's/ +exact$//; s/  +/:/'; }
         jq -e --argjson size "$(stat -c %s f)" '.bytes == $size' planned
         rm f
     done <<'END'
--n 50k --generations 4|design capacity:50000_design FPR:0.001_grows:no_generations:4_kind:bloom_layers:5_keys of a layer:12500_file size:192 KiB_cache lines:10
+-n 50k --generations 4|design capacity:50000_design FPR:1e-06_grows:no_generations:4_kind:bloom_layers:5_keys of a layer:12500_file size:332 KiB_cache lines:10
 -n 50k --generations 1 -p 0.1|design capacity:50000_design FPR:0.1_grows:no_generations:1_kind:bloom_layers:2_keys of a layer:50000_file size:108 KiB_cache lines:2
 END
-    wanted=$'design FPR:0.001\ngrows:yes\nkind:bloom\nlayers:1\nkeys of a layer:1048576\nfile size:2.22 MiB\ncache lines:2'
+    wanted=$'design FPR:1e-06\ngrows:yes\nkind:bloom\nlayers:1\nkeys of a layer:1048576\nfile size:4.38 MiB\ncache lines:2'
     equal "$(seen plan --grow | rows)" "$wanted"
     equal "$(seen create --dry-run --empty f | rows)" "$wanted"
     equal "$(seen plan -n 50k)" "$(seen plan --grow -n 50k)"

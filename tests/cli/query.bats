@@ -487,7 +487,7 @@ like_grep()
     seq 10000 >keys
     for kind in --fixed '--generations 2'; do
         # shellcheck disable=SC2086 # several, or none
-        seen create --force --empty -n 2000 $kind f.seen
+        seen create -p 0.001 --force --empty -n 2000 $kind f.seen
         seen add f.seen <(seq 1500) 2>/dev/null
         run -0 --separate-stderr seen query -c f.seen keys
         [ "$stderr" = '' ]

@@ -343,7 +343,7 @@ PYTHON
 }
 
 @test "the reader notices damage" {
-    seq 1 1000 | seen create f.seen
+    seq 1 1000 | seen create -p 0.001 f.seen
     data=$(($(size f.seen) - 4096))
     reader verify f.seen
     for at in 4096 "$data" $((data - 8192)); do

@@ -133,7 +133,7 @@ END
     mkdir disk
     need_mount
     cat >script <<'END'
-mount -t tmpfs -o size=4m none disk || exit 9
+mount -t tmpfs -o size=8m none disk || exit 9
 for command in 'dedup --create' 'add --create'; do
     for target in f empty; do
         : >disk/empty

@@ -184,14 +184,14 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 @test "an alarm when counters and bits disagree" {
     # The deviation is 0.06 % here, so five of them are 300 keys.
     for n in 99750 100250; do
-        seq 100000 | quiet seen create --fixed --force a.seen
+        seq 100000 | quiet seen create -p 0.001 --fixed --force a.seen
         edit a.seen 128 Q $n
         run -0 --separate-stderr seen stats --json a.seen
         [ -z "$stderr" ]
         jq -e .consistent <<<"$output"
     done
     for n in 0 99500 100500; do
-        seq 100000 | quiet seen create --fixed --force a.seen
+        seq 100000 | quiet seen create -p 0.001 --fixed --force a.seen
         edit a.seen 128 Q $n
         run -0 --separate-stderr seen stats --json a.seen
         jq -e '.consistent == false' <<<"$output"
@@ -241,7 +241,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 }
 
 @test "a ring whose keys all came in one generation is full" {
-    seen create --generations 7 -n 70000 --empty r.seen
+    seen create -p 0.001 --generations 7 -n 70000 --empty r.seen
     seq 35000 | seen dedup --max-fpr 0.9 r.seen >new 2>warning
     grep -q 'fuller than it was made for' warning
     seen stats --json r.seen | jq -e '.load > 3 and .load < 3.7 and .load_all < 0.5 and
@@ -267,7 +267,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
 @test "the recipe for a filter that has more keys than it was made for" {
     seen create --fixed exact.seen <(seq 1000)
     seen create --compact compact.seen <(seq 1000)
-    seen create --fixed --empty -n 1000 full.seen
+    seen create -p 0.001 --fixed --empty -n 1000 full.seen
     seen add full.seen <(seq 1500) 2>warning
     seen create --generations 7 -n 70000 --empty ring.seen
     seq 9800 | seen add ring.seen
@@ -341,7 +341,7 @@ for family in text_fd_to_metric_families(open(sys.argv[1])):
 assert seen['seen_filter_readable', 'a "b\\c\\n\\xffé.seen'] == 1, seen
 assert seen['seen_filter_readable', 'none.seen'] == 0
 assert seen['seen_filter_records_total', 'f.seen'] == 1000
-assert seen['seen_filter_design_false_positive_ratio', 'f.seen'] == 0.001
+assert seen['seen_filter_design_false_positive_ratio', 'f.seen'] == 1e-06
 assert len([key for key in seen if key[1] == 'none.seen']) == 1
 assert len(seen) > 25
 END

@@ -102,7 +102,7 @@ class Plan:
         """No generation gets more keys than its share."""
         generations, room = self.rng.randint(1, 4), self.number() + 10
         self.do("create", "--empty", "--generations", str(generations), "-n",
-                str(generations * room), "ring")
+                str(generations * room), "-p", "0.001", "ring")
         self.keys["ring"], self.promise["ring"] = [], 0.001
         for _ in range(self.rng.randint(1, 6)):
             keys = self.fresh(self.rng.randint(1, room))
