@@ -37,9 +37,12 @@ INLINE size_t store_bits(const char **next, uint64_t bits, const char *p)
 /* Bit i of the result: the exclusive or of bits 0 to i. */
 INLINE uint64_t xor_of_lower(uint64_t bits)
 {
-    for (unsigned shift = 1; shift < 64; shift *= 2)
-        bits ^= bits << shift;
-    return bits;
+    bits ^= bits << 1; /* a loop of these stays a loop, at a third of the speed */
+    bits ^= bits << 2;
+    bits ^= bits << 4;
+    bits ^= bits << 8;
+    bits ^= bits << 16;
+    return bits ^ bits << 32;
 }
 
 /* Adds the place of each set bit i, at + i, to the list; may write up to SPLIT_SLACK entries. */
@@ -47,7 +50,9 @@ INLINE size_t store_places(uint32_t *place, uint64_t bits, uint32_t at)
 {
     const uint64_t top = UINT64_C(1) << 63;
     size_t n = (size_t)__builtin_popcountll(bits);
-    for (size_t done = 0; done < n; done += 4)
+    for (size_t i = 0; i < 4; i++, bits &= bits - 1)
+        place[i] = at + (uint32_t)__builtin_ctzll(bits | top);
+    for (size_t done = 4; done < n; done += 4)
         for (size_t i = done; i < done + 4; i++, bits &= bits - 1)
             place[i] = at + (uint32_t)__builtin_ctzll(bits | top);
     return n;
