@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <unistd.h>
+
 #include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
@@ -50,13 +53,14 @@ static bool check_counting_options(const struct add *a, struct err *err)
            fail(err, "%s is for counted sets, which 'seen create --counted' makes", option);
 }
 
-/* Could the filter not be opened for writing because it is a counted set? If it is one of seen that
- * cannot be read, *err says why. */
+/* Could the filter not be opened for writing because it is a counted set? If it cannot be read,
+ * *err says why. Of a missing file, or another program's, it says more already. */
 static bool is_counted_set(const char *path, struct err *err)
 {
     bool suits = false;
     struct err why;
-    if (keyopt_is_filter(path) && !change_suits(path, &suits, &why))
+    bool missing = access(path, F_OK) != 0 && errno == ENOENT;
+    if (!missing && !keyopt_is_other(path) && !change_suits(path, &suits, &why))
         *err = why;
     return suits;
 }
