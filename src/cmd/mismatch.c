@@ -538,7 +538,7 @@ static void add_difference(const struct finding *of, unsigned part, const struct
 }
 
 /* Adds how the filter's keys were taken, if it was not whole lines. */
-static void add_reading(const struct reading *r, struct err *err)
+static void add_their_options(const struct reading *r, struct err *err)
 {
     char options[READING_TEXT];
     if (r->field[0] != 0 || (r->how & (READING_CSV | READING_JSONL)) != 0)
@@ -567,9 +567,19 @@ bool mismatch_note(struct mismatch *m, struct store *s)
     fail_more(&what, ": ");
     add_difference(&best.of, best.part, m, keys, &what);
     if (reading_differs(&s->header->reading, &now) && best.part == 0)
-        add_reading(&s->header->reading, &what);
+        add_their_options(&s->header->reading, &what);
     say_note("%s", what.text);
     return true;
+}
+
+/* Are many of them one key, as URLs are before their colon? */
+static bool is_monotone(const struct mismatch *m)
+{
+    unsigned same = 0;
+    for (unsigned i = 0; i < m->n_tried; i++)
+        same += m->key[i].len == m->key[0].len &&
+                memcmp(m->key[i].text, m->key[0].text, m->key[0].len) == 0;
+    return same > 1 && same * 4 > m->n_tried;
 }
 
 bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chunk *chunk,
@@ -587,8 +597,9 @@ bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chun
         return false;
     mismatch_take(&again, chunk);
     judge(&h->profile, &again.asked, &v);
+    bool monotone = is_monotone(&again);
     mismatch_end(&again);
-    if (again.asked.n < m->asked.n - m->asked.n / 10 || v.n > 0)
+    if (monotone || again.asked.n < m->asked.n - m->asked.n / 10 || v.n > 0)
         return false;
     fail(err, "nothing was added: ");
     add_none(m, s->name, err);

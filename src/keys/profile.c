@@ -344,7 +344,7 @@ bool profile_decode(const uint8_t from[PROFILE_BYTES], struct profile *p)
 enum { ALL = 255, FULL_RULES = 200 /* sampled keys: an odd one among them is no exception */ };
 
 /* The share of keys that have a feature: 0 to 255, which are exactly none and all. */
-static unsigned part_of(const struct profile *p, enum profile_feature f)
+static unsigned share_of(const struct profile *p, enum profile_feature f)
 {
     unsigned have = p->count[f], q = p->n == 0 ? 0 : (ALL * have + p->n / 2) / p->n;
     return have == 0 ? 0 : have == p->n ? ALL : q < 1 ? 1 : q > ALL - 1 ? ALL - 1 : q;
@@ -352,12 +352,12 @@ static unsigned part_of(const struct profile *p, enum profile_feature f)
 
 static bool nearly_all(const struct profile *p, enum profile_feature f)
 {
-    return part_of(p, f) >= ALL - 1;
+    return share_of(p, f) >= ALL - 1;
 }
 
 static bool hardly_any(const struct profile *p, enum profile_feature f)
 {
-    return part_of(p, f) <= 1;
+    return share_of(p, f) <= 1;
 }
 
 /* Have practically all letters that occur this case? */
@@ -383,10 +383,10 @@ static enum profile_side pad_differs(const struct profile *keys, const struct pr
         return PROFILE_SAME;
     if (keys_fixed && keys->longest >= asked->longest &&
         (asked->n < 20 || asked->longest > asked->shortest) &&
-        part_of(keys, PROFILE_ZERO) >= some && hardly_any(asked, PROFILE_ZERO))
+        share_of(keys, PROFILE_ZERO) >= some && hardly_any(asked, PROFILE_ZERO))
         return PROFILE_KEYS_HAVE;
-    return asked_fixed && asked->longest >= keys->longest && part_of(asked, PROFILE_ZERO) >= some &&
-                   hardly_any(keys, PROFILE_ZERO)
+    return asked_fixed && asked->longest >= keys->longest &&
+                   share_of(asked, PROFILE_ZERO) >= some && hardly_any(keys, PROFILE_ZERO)
                ? PROFILE_ASKED_HAVE
                : PROFILE_SAME;
 }
@@ -396,11 +396,11 @@ static enum profile_side letters_differ(const struct profile *keys, const struct
                                         enum profile_feature f)
 {
     const unsigned some = 25;
-    if (part_of(keys, f) == 0 && part_of(asked, f) >= some &&
-        (f == PROFILE_LATIN1 || part_of(keys, PROFILE_HIGH) >= some))
+    if (share_of(keys, f) == 0 && share_of(asked, f) >= some &&
+        (f == PROFILE_LATIN1 || share_of(keys, PROFILE_HIGH) >= some))
         return PROFILE_ASKED_HAVE;
-    return part_of(keys, f) >= some && part_of(asked, f) == 0 &&
-                   part_of(asked, PROFILE_HIGH) >= some
+    return share_of(keys, f) >= some && share_of(asked, f) == 0 &&
+                   share_of(asked, PROFILE_HIGH) >= some
                ? PROFILE_KEYS_HAVE
                : PROFILE_SAME;
 }
@@ -408,7 +408,7 @@ static enum profile_side letters_differ(const struct profile *keys, const struct
 enum profile_side profile_differs(const struct profile *keys, const struct profile *asked,
                                   enum profile_feature f)
 {
-    bool digests = nearly_all(keys, PROFILE_HEXLEN) && part_of(asked, PROFILE_HEXLEN) == ALL;
+    bool digests = nearly_all(keys, PROFILE_HEXLEN) && share_of(asked, PROFILE_HEXLEN) == ALL;
     unsigned odd = keys->n >= FULL_RULES;
     if (f == PROFILE_CASE || (f == PROFILE_HEXCASE && digests))
         return case_differs(keys, asked);
@@ -424,7 +424,7 @@ enum profile_side profile_differs(const struct profile *keys, const struct profi
     enum profile_side side = PROFILE_SAME;
     if ((f == PROFILE_COMB || f == PROFILE_LATIN1) && asked->n >= 5)
         side = letters_differ(keys, asked, f);
-    unsigned has = part_of(keys, f), asks = part_of(asked, f);
+    unsigned has = share_of(keys, f), asks = share_of(asked, f);
     if (side != PROFILE_SAME)
         return side;
     return has <= odd && asks >= ALL - odd   ? PROFILE_ASKED_HAVE

@@ -138,3 +138,13 @@ END
     run -0 --separate-stderr seen query --csv -f 'the url' f.seen comma
     [ -z "$stderr" ]
 }
+
+@test "records whose field is hardly different fit no filter: they are another feed" {
+    seq 1000 | sed 's/.*/name&:x:&/' | seen create -d: -f 1 f.seen
+    seq 300 | sed 's|.*|https://a.example/&|' >urls
+    run -0 --separate-stderr seen add f.seen urls
+    [[ $stderr == "seen: note: none of the first 256 keys is in 'f.seen': "* ]]
+    seq 2001 2300 | sed 's/.*/name&:y:&/' >names
+    run -2 --separate-stderr seen add f.seen names
+    [[ $stderr == "seen: nothing was added: "*" is in 'f.seen'; its keys were taken with -d: -f 1, which fits"* ]]
+}
