@@ -547,7 +547,8 @@ static void add_their_options(const struct reading *r, struct err *err)
 
 bool mismatch_finds_few(const struct mismatch *m)
 {
-    return m->asked.n > 0 && m->found <= m->asked.n / 64;
+    unsigned n = m->asked.n;
+    return n > 0 && m->found <= (n < 128 ? n >= 16 : n / 64);
 }
 
 bool mismatch_note(struct mismatch *m, struct store *s)

@@ -148,3 +148,12 @@ END
     run -2 --separate-stderr seen add f.seen names
     [[ $stderr == "seen: nothing was added: "*" is in 'f.seen'; its keys were taken with -d: -f 1, which fits"* ]]
 }
+
+@test "one of 20 keys that is there hides no note" {
+    seq 1000 | sed 's|.*|http://a.example/&|' >urls
+    { cat urls; echo 7; } | seen create -p 1e-9 f.seen
+    run -0 --separate-stderr seen query f.seen < <(seq 1 20)
+    [[ $output == 7 && $stderr == "seen: note: only 1 of these 20 keys is in 'f.seen': its keys begin with http:// or "* ]]
+    run -0 --separate-stderr seen query f.seen < <(seq 1 15)
+    [[ $output == 7 && -z $stderr ]]
+}
