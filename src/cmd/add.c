@@ -121,6 +121,9 @@ const struct command cmd_add = {
     .name = "add",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "add keys to a filter",
+    .examples = "  seen add urls.seen more.txt                    add the lines of a file\n"
+                "  seen add urls.seen -k http://example.org/      add one key\n"
+                "  seen add --create -d, -f 2 ids.seen table.csv  a field; made if missing\n",
     .details =
         "Reads keys, one a line, from the KEYFILEs or standard input, and adds them to FILTER in "
         "place, beside any number of other writers and readers. Exit status 0 means that they "

@@ -10,6 +10,8 @@ struct command {
     const char *name;
     const char *synopsis; /* after "seen NAME ": "[OPTION]... FILTER [KEYFILE]..." */
     const char *summary;  /* a line for the list in `seen --help` */
+    const char *examples; /* three lines of --help, each with its newline: a command and its effect,
+                             which tests run */
     const char *details;  /* paragraphs between usage and options in --help; may be NULL */
     const struct opt_group *groups; /* ends with title NULL */
     const char *everyday; /* " NAME NAME ... ": the options that help shows first; NULL: all */

@@ -98,6 +98,9 @@ const struct command cmd_compare = {
     .name = "compare",
     .synopsis = "[OPTION]... A B",
     .summary = "count the keys that two filters share",
+    .examples = "  seen compare mon.seen tue.seen         how many keys they share\n"
+                "  seen compare --json mon.seen tue.seen  the same for programs\n"
+                "  seen compare urls.seen mon.seen        of different sizes, too\n",
     .details = "Prints how many keys are in A, in B, in A or B and in both, with 95 % intervals, "
                "the Jaccard index (both / A or B), and which part of each is in the other. The "
                "numbers are exact for counted sets made with --fpr 0, and estimated for other "

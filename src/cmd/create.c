@@ -580,14 +580,16 @@ const struct command cmd_create = {
     .name = "create",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "make a filter from keys",
+    .examples = "  seen create urls.seen urls.txt                      the lines of a file\n"
+                "  seen create --compact -i words.seen words.txt       as small as possible\n"
+                "  seen create --force --min-keys 9 urls.seen urls.gz  the nightly rebuild\n",
     .details = "Reads keys, one a line, from the KEYFILEs or standard input, and makes FILTER, "
                "sized for the distinct keys that are found. FILTER appears when it is complete and "
                "on disk, or not at all.",
     .groups = groups,
-    .everyday =
-        " capacity fpr size compact counted once each layout fixed generations empty key null"
-        " delimiter field header input-digests secret trim ignore-case digest force"
-        " min-keys min-ratio json ",
+    .everyday = " capacity fpr size compact counted layout fixed generations empty key null"
+                " delimiter field header input-digests secret trim ignore-case digest force"
+                " min-keys json ",
     .hints = hints,
     .operand = "FILTER",
     .least = 1,

@@ -400,6 +400,9 @@ const struct command cmd_dedup = {
     .name = "dedup",
     .synopsis = "[OPTION]... [FILTER] [KEYFILE]...",
     .summary = "print the records whose key is new, and add them",
+    .examples = "  seen dedup log.txt                     each different line once\n"
+                "  seen dedup --create urls.seen new.txt  the lines that no run had before\n"
+                "  seen dedup -w -f 1 access.log          the first line of each address\n",
     .details =
         "Reads records, one a line, from the KEYFILEs or standard input. Those whose key is not in "
         "FILTER yet are added to it and then printed, in order and byte for byte. Of several "

@@ -112,6 +112,9 @@ const struct command cmd_export = {
     .name = "export",
     .synopsis = "[OPTION]... FILTER -o FOREIGN",
     .summary = "write a filter in the format of another program",
+    .examples = "  seen export feed.seen -o feed.new            what the other program reads\n"
+                "  seen export --force feed.seen -o feed.bloom  in place of an old one\n"
+                "  seen export --pad bitmap.seen -o ids.bits    with the zeroes at its end\n",
     .details =
         "Writes FILTER in the format of the program that its layout is named after. FILTER was "
         "made by 'seen import', or by 'seen create --layout'. At an address in Redis, "

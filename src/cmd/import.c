@@ -144,6 +144,9 @@ const struct command cmd_import = {
     .name = "import",
     .synopsis = "[OPTION]... [--layout SPEC] FOREIGN -o FILTER",
     .summary = "make a filter file from a filter of another program",
+    .examples = "  seen import --layout auto feed.bloom -o feed.seen          its content tells\n"
+                "  seen import --layout guava ids.guava -o ids.seen           of the Java library\n"
+                "  seen import --layout gozero:bits=20000 ids.bits -o g.seen  a bitmap\n",
     .details =
         "Reads FOREIGN, a Bloom filter as another program stores it, and makes the filter file "
         "FILTER. The bits stay the same: query and add work as in the other program, and 'seen "

@@ -345,6 +345,9 @@ const struct command cmd_merge = {
     .name = "merge",
     .synopsis = "[OPTION]... -o OUT FILTER...",
     .summary = "make the union, intersection or difference of filters",
+    .examples = "  seen merge -o all.seen mon.seen tue.seen               the keys of both\n"
+                "  seen merge --intersect -o both.seen mon.seen tue.seen  the keys in each\n"
+                "  seen merge --force -o week.seen week.seen mon.seen     one more day\n",
     .details = "Makes OUT with every key of every FILTER. Filters of matching sizes (the same "
                "number of probes, and one size a multiple of the other) are combined exactly; "
                "others, and those that would make it too full, become layers of one file. The "

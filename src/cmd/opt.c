@@ -664,8 +664,8 @@ void opt_help(const struct command *command, bool all)
 {
     collect_opts(command);
     all |= command->everyday == NULL;
-    printf("Usage: seen %s %s\n\n%c%s.\n", command->name, command->synopsis,
-           toupper((unsigned char)command->summary[0]), command->summary + 1);
+    printf("Usage: seen %s %s\n\n%c%s.\n\n%s", command->name, command->synopsis,
+           toupper((unsigned char)command->summary[0]), command->summary + 1, command->examples);
     if (command->details != NULL) {
         putchar('\n');
         put_filled(command->details, 0, 0);

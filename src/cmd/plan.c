@@ -380,6 +380,9 @@ const struct command cmd_plan = {
     .name = "plan",
     .synopsis = "[OPTION]...",
     .summary = "show sizes and costs without writing anything",
+    .examples = "  seen plan -n 1e9           sizes for a billion keys\n"
+                "  seen plan -n 10M -p 0.001  at another false-positive rate\n"
+                "  seen plan -s 64M           how many keys fit\n",
     .details = "Prints what a filter for N distinct keys at false-positive rate P takes: the size "
                "of its file, bits per key, the number of probes k, the cache lines that a query "
                "touches and the memory to build it. Nothing is read or written.",

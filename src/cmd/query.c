@@ -653,6 +653,9 @@ const struct command cmd_query = {
     .name = "query",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "print the records whose key is present",
+    .examples = "  seen query urls.seen new.txt          the lines that are in the filter\n"
+                "  seen query -v urls.seen new.txt       the lines that are not\n"
+                "  seen query -v --list old.txt new.txt  no filter: what is not in old.txt\n",
     .details =
         "Reads records, one a line, from the KEYFILEs or standard input, and prints those whose "
         "key is in FILTER, in order and byte for byte. Exit status: 0 if a record was selected, "

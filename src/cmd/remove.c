@@ -65,6 +65,9 @@ const struct command cmd_remove = {
     .name = "remove",
     .synopsis = "[OPTION]... FILTER [KEYFILE]...",
     .summary = "take keys out of a counted set",
+    .examples = "  seen remove counts.seen old.txt                take the lines of a file out\n"
+                "  seen remove counts.seen -k pear                take one key out\n"
+                "  seen remove --skip-absent counts.seen new.txt  ignore what is not there\n",
     .details = "Reads keys, one a line, from the KEYFILEs or standard input, and removes them from "
                "FILTER, a set made with 'seen create --counted', as often as they are given. If "
                "one of them is not in FILTER, none is removed. A new file replaces FILTER.",

@@ -44,6 +44,9 @@ const struct command cmd_rotate = {
     .name = "rotate",
     .synopsis = "[OPTION]... FILTER",
     .summary = "forget the oldest generation of a filter",
+    .examples = "  seen create --generations 7 -n 1M --empty week.seen  keys of seven days\n"
+                "  seen dedup week.seen log.txt                         what is new this week\n"
+                "  seen rotate week.seen                                each day: forget a day\n",
     .details =
         "Forgets the oldest generation of a FILTER that was made with --generations, and begins a "
         "new one. Other processes may go on adding and querying.",

@@ -89,6 +89,9 @@ const struct command cmd_shrink = {
     .name = "shrink",
     .synopsis = "[OPTION]... [-o OUT] FILTER",
     .summary = "make a filter smaller without the keys",
+    .examples = "  seen shrink urls.seen                           the same keys, in less space\n"
+                "  seen shrink urls.seen -o small.seen             as another file\n"
+                "  seen shrink --fpr 0.01 urls.seen -o small.seen  smaller, at a higher rate\n",
     .details =
         "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, to the smallest "
         "size that keeps the false-positive rate. The result equals a filter that was made at that "

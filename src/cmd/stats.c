@@ -691,6 +691,9 @@ const struct command cmd_stats = {
     .name = "stats",
     .synopsis = "[OPTION]... FILTER...",
     .summary = "report the contents and false-positive rate of a filter",
+    .examples = "  seen stats urls.seen                 how many keys, how full, how exact\n"
+                "  seen stats --all urls.seen           all that is known\n"
+                "  seen stats --json mon.seen tue.seen  an object for each\n",
     .details =
         "Prints the kind of a filter, its number of distinct keys, how full it is and its "
         "false-positive rate; with --all, everything. Design FPR: the rate that was asked for. "

@@ -148,6 +148,9 @@ const struct command cmd_verify = {
     .name = "verify",
     .synopsis = "[OPTION]... FILTER...",
     .summary = "check a filter file for damage, or repair it",
+    .examples = "  seen verify urls.seen           is each byte as it was written?\n"
+                "  seen verify *.seen              several files\n"
+                "  seen verify --repair urls.seen  after a crash of the machine\n",
     .details = "Checks headers, lengths, checksums and counters of each FILTER, and says \"ok\" or "
                "names the first damage by its offset in the file and its meaning.",
     .groups = groups,

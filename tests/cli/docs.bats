@@ -88,6 +88,62 @@ same()
     same "$usage" "seen $(sed -n '/^\.B seen$/{n;s/\\f[BIR]//g;p;q}' "$SOURCE/man/seen.1")"
 }
 
+# The files that the examples of help speak of.
+example_files()
+{
+    seq 1 20 >urls.txt
+    seq 11 30 >new.txt
+    seq 21 40 >more.txt
+    seq 1 15 >old.txt
+    gzip <urls.txt >urls.gz
+    printf '%s\n' Apple pear >words.txt
+    printf '1,a\n2,b\n' >table.csv
+    printf '%s\n' a b a >log.txt
+    printf '%s\n' '10.0.0.1 GET /' '10.0.0.1 GET /b' >access.log
+    seen create urls.seen urls.txt
+    seen create --counted counts.seen urls.txt old.txt -n 100
+    seen add counts.seen <<<pear
+    seen create -n 100 mon.seen urls.txt
+    seen create --like mon.seen tue.seen new.txt
+    seen create week.seen old.txt
+    seen create --layout dcso -n 100 feed.seen urls.txt
+    seen export feed.seen -o feed.bloom
+    seen create --layout guava -n 100 guava.seen urls.txt
+    seen export guava.seen -o ids.guava
+    seen create --layout gozero:bits=20000 bitmap.seen urls.txt
+    seen export bitmap.seen -o ids.bits
+}
+
+@test "the three examples of each help run" {
+    local command line n out_file example='^  ([^ ]+( [^ ]+)*)  +[^ ]' out=' -o ([^ ]+)'
+    mkdir there
+    (cd there && example_files) >/dev/null
+    for command in "${commands[@]}"; do
+        seen help "$command" | sed -n '5,/^$/{/^$/d;p}' >examples
+        n=0
+        while IFS= read -r line; do
+            [[ $line =~ $example ]]
+            line=${BASH_REMATCH[1]}
+            echo "$line"
+            # Those of rotate are one story, and follow each other.
+            if [[ $command != rotate || $n = 0 ]]; then
+                rm -rf here
+                cp -r there here
+                [[ $line != 'seen create '* ]] || rm -f here/urls.seen here/week.seen
+            fi
+            [[ $command = rotate || "$line " == "seen $command "* ]]
+            out_file=
+            [[ ! $line =~ $out ]] || out_file=here/${BASH_REMATCH[1]}
+            [[ -z $out_file || $line == *--force* ]] || rm -f "$out_file"
+            run -0 --separate-stderr bash -c "cd here && $line"
+            [[ -z $stderr || $stderr == "seen: note: "* ]]
+            [[ -z $out_file || -s $out_file ]]
+            n=$((n + 1))
+        done <examples
+        [ "$n" = 3 ]
+    done
+}
+
 @test "completion lists the options of help" {
     for command in "${commands[@]}"; do
         same "$(options_of_help "$command" | words)" \
