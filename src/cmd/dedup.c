@@ -271,7 +271,7 @@ static bool open_sources(struct dedup *d)
     struct err err;
     struct sources *s = &d->adding.sources;
     s->sink = d->adding.store;
-    s->open.borrow.says = d->verbose;
+    s->open.borrow.told = d->verbose ? warn_taken : NULL;
     return sources_open(s, &err) || say_failure(&err);
 }
 

@@ -80,7 +80,7 @@ static bool read_foreign(struct import *im, struct err *err)
     if (is_auto) {
         char spec[LAYOUT_TEXT];
         layout_show(&im->filter, spec, sizeof spec);
-        say_note("'%s' is taken for %s", im->foreign, spec);
+        warn_taken(im->foreign, spec);
     }
     return true;
 }

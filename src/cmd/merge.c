@@ -335,7 +335,7 @@ static int run(struct opt_parser *p)
     if (takes_away(&m) && p->n_operands < 2)
         return opt_misuse(&cmd_merge, "nothing to take away: two filters are needed");
     m.assembly.borrow = &m.borrow;
-    m.borrow.says = m.verbose;
+    m.borrow.told = m.verbose ? warn_taken : NULL;
     bool ok = merge(&m, p->operand, (unsigned)p->n_operands);
     assembly_close(&m.assembly);
     return ok ? EXIT_SELECTED : EXIT_ERROR;

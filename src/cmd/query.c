@@ -20,6 +20,7 @@
 #include "cmd/mismatch.h"
 #include "cmd/redisopt.h"
 #include "cmd/sources.h"
+#include "cmd/warn.h"
 #include "file/filter.h"
 #include "store/store.h"
 
@@ -562,7 +563,7 @@ static bool open_query(struct query *q)
     struct sources *s = &q->sources;
     struct err err;
     s->follow = q->annotate;
-    s->open.borrow.says = q->verbose;
+    s->open.borrow.told = q->verbose ? warn_taken : NULL;
     if (!sources_open(s, &err)) {
         if (q->list == NULL)
             advise_filter(q, s->filter[0].path, &err);

@@ -97,3 +97,8 @@ bool warn_inputs(const struct assembly *m, bool ok)
     }
     return ok;
 }
+
+void warn_taken(const char *path, const char *spec)
+{
+    say_note("'%s' is taken for %s", path, spec);
+}

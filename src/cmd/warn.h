@@ -28,6 +28,9 @@ void warn_unreached(const struct header *h, const char *name);
 /* Warns of each input that assembly_inputs has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct assembly *m, bool ok);
 
+/* Notes what another program's file was taken for. */
+void warn_taken(const char *path, const char *spec);
+
 /* Warns if the file at `path`, now replaced without its keys, had writers. */
 void warn_attached(const struct newfile *file, const char *path);
 

@@ -136,14 +136,28 @@ static uint64_t opening(char text[HEAD_TEXT], uint64_t m, uint64_t k)
                               k);
 }
 
-/* Reads what JSON begins with. The numbers are at most 15 digits long. */
+/* Reads the number behind `name` at *at, and goes behind it. */
+static bool take_number(const char **at, const char *name, uint64_t *n)
+{
+    size_t len = strlen(name);
+    char *end;
+    if (strncmp(*at, name, len) != 0)
+        return false;
+    *n = strtoull(*at + len, &end, 10);
+    *at = end;
+    return true;
+}
+
+/* Reads what JSON begins with. Written again, it is the same, so there are no other spellings of
+ * the numbers. */
 static bool parse_json(const uint8_t *p, uint64_t len, struct parts *f)
 {
     char head[HEAD_TEXT] = "", again[HEAD_TEXT];
+    const char *at = head;
     uint8_t length[LENGTH_TEXT];
     size_t n;
     memcpy(head, p, len < HEAD_TEXT - 1 ? (size_t)len : HEAD_TEXT - 1);
-    if (sscanf(head, "{\"m\":%15" SCNu64 ",\"k\":%15" SCNu64, &f->m, &f->k) != 2)
+    if (!take_number(&at, "{\"m\":", &f->m) || !take_number(&at, ",\"k\":", &f->k))
         return false;
     f->at = opening(again, f->m, f->k);
     if (memcmp(head, again, (size_t)f->at) != 0 || len < f->at + LENGTH_TEXT)

@@ -80,20 +80,20 @@ static uint8_t *add_constant(uint8_t *to, const char *name, bool again, const ch
     return add_text(to, "", constant);
 }
 
-static const char mitz_64[] = "MURMUR128_MITZ_64", mitz_32[] = "MURMUR128_MITZ_32";
+static const char strategy_64[] = "MURMUR128_MITZ_64", strategy_32[] = "MURMUR128_MITZ_32";
 
 size_t java_tail(unsigned funnel, bool is_64, uint8_t out[JAVA_TAIL])
 {
     bool constant = constants[funnel] != NULL;
     uint8_t *to = constant ? add_constant(out, constants[funnel], false, "INSTANCE")
                            : add_bytes(out, utf8, sizeof utf8 - 1);
-    to = add_constant(to, "BloomFilterStrategies", constant, is_64 ? mitz_64 : mitz_32);
+    to = add_constant(to, "BloomFilterStrategies", constant, is_64 ? strategy_64 : strategy_32);
     return (size_t)(to - out);
 }
 
 bool java_strategy(const uint8_t *tail, uint64_t len, bool *is_64)
 {
-    const size_t n = sizeof mitz_64 - 1;
-    *is_64 = len >= n && memcmp(tail + len - n, mitz_64, n) == 0;
-    return *is_64 || (len >= n && memcmp(tail + len - n, mitz_32, n) == 0);
+    const size_t n = sizeof strategy_64 - 1;
+    *is_64 = len >= n && memcmp(tail + len - n, strategy_64, n) == 0;
+    return *is_64 || (len >= n && memcmp(tail + len - n, strategy_32, n) == 0);
 }

@@ -131,10 +131,12 @@ static double by_one_step(uint64_t m, double set, unsigned most, unsigned least)
 }
 
 /* In simulations with m = 192 to 2876 and k = 14 to 21 this was off by a factor of 0.8 to 2; with m
- * a power of 2, by up to 3. */
+ * a power of 2, by up to 3. If m times the formula's FPR is above 100, it is 1 % at most. */
 double classic_excess_four(const struct layer *layer, double set)
 {
     struct classic c = classic_of(layer);
+    if (set >= 1 || (double)c.m * pow(set, c.k) > 100)
+        return 0;
     double both = by_one_step(c.m, set, (c.k + 3) / 4, c.k / 4) *
                   by_one_step(c.m, set, (c.k + 2) / 4, (c.k + 1) / 4);
     return fmax(0, both - pow(set, c.k));

@@ -35,7 +35,8 @@ static bool is_missing(const struct reply *reply)
 static bool refused(const struct redis *r, const struct reply *reply, struct err *err)
 {
     if (says(reply, "unknown command"))
-        return redis_unfit(r, err, "the server has no Bloom module");
+        return redis_unfit(
+            r, err, "the server has no Bloom module with BF.SCANDUMP (valkey-bloom has none)");
     return redis_refused(r, reply, err);
 }
 

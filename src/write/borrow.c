@@ -10,7 +10,6 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/ram.h"
-#include "base/say.h"
 #include "file/design.h"
 #include "file/header.h"
 #include "foreign/files.h"
@@ -92,9 +91,9 @@ static bool open_foreign(struct filter *f, const char *path, const struct layout
         filter_close(f);
         ok = false;
     }
-    if (ok && how->says) {
+    if (ok && how->told != NULL) {
         layout_show(&filter, text, sizeof text);
-        say_note("'%s' is taken for %s", path, text);
+        how->told(path, text);
     }
     foreign_close(&files);
     for (unsigned i = 0; i < LAYOUT_LAYERS; i++)

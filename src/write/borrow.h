@@ -15,7 +15,8 @@
 struct borrow {
     const char *layout;          /* SPEC; NULL: known by the content */
     const struct key_rule *rule; /* the preparation of keys; NULL: none */
-    bool says;                   /* a note names the layout */
+    /* Is told of each such file, and the spec that it was read with; NULL: nobody is. */
+    void (*told)(const char *path, const char *spec);
 };
 
 /* Opens a filter for reading. A file that is not of seen is read as `how` says; NULL: only files of

@@ -28,7 +28,7 @@ declined()
 @test "guava, serialized: create and add make the program's bytes" { vectors create guavaser; }
 
 @test "guava, serialized: export writes either form, and only a filter alone is read" {
-    local v=$SOURCE/tests/vectors/guavaser it
+    local v=$SOURCE/tests/vectors/guavaser
     golden guavaser/gj_utf8_n1000_p02.ser >it
     run -0 --separate-stderr seen import --layout auto it -o f.seen
     [ "$stderr" = "seen: note: 'it' is taken for guava:funnel=utf8,strategy=64,serialized=yes" ]
@@ -43,18 +43,18 @@ declined()
     rm f.seen
     refuses "seen: cannot import 'it' as guava: its funnel is not long" seen import --layout guava:funnel=long it -o f.seen
     refuses "seen: cannot import 'it' as guava: its strategy is MURMUR128_MITZ_64" seen import --layout guava:strategy=32 it -o f.seen
-    head -c 1000 it >cut
-    rejects "seen: cannot import 'cut' as guava: it is cut short: 128 words need 1250 bytes" seen import --layout guava cut -o f.seen
-    head -c 1400 it >cut
-    refuses "seen: cannot import 'cut' as guava: it does not end in its strategy, as a filter alone does" \
-        seen import --layout guava cut -o f.seen
+    head -c 1000 it >part
+    rejects "seen: cannot import 'part' as guava: it is cut short: 128 words need 1250 bytes" seen import --layout guava part -o f.seen
+    head -c 1400 it >part
+    refuses "seen: cannot import 'part' as guava: it does not end in its strategy, as a filter alone does" \
+        seen import --layout guava part -o f.seen
     printf x | cat it - >longer
     refuses "seen: cannot import 'longer' as guava: it does not end in its strategy, as a filter alone does" \
         seen import --layout guava longer -o f.seen
     refuses "seen: '$v/other_object.ser' is a serialized Java object: if it has a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' reads" \
         seen import --layout guava "$v/other_object.ser" -o f.seen
     # A funnel of the program's own has any name, and stays.
-    LC_ALL=C sed 's/Funnels.StringCharset/Funnels$WidgetCharset/' it >own
+    LC_ALL=C sed 's/Funnels.StringCharset/Funnels.WidgetCharset/' it >own
     refuses "seen: cannot import 'own' as guava: its funnel is none of Guava's: give funnel=bytes, and as keys the bytes that it makes" \
         seen import --layout guava own -o f.seen
     quiet seen import --layout guava:funnel=bytes own -o f.seen
@@ -65,7 +65,7 @@ declined()
     [ "$(size like)" = 1030 ]
     quiet seen merge -o both.seen f.seen like.seen
     seen export both.seen -o both
-    [ "$(size both)" = "$(size own)" ]
+    equal "$(size both)" "$(size own)"
 }
 
 @test "gozero: an imported filter answers as the program did, and is exported as it was" { vectors answers gozero; }
@@ -110,9 +110,9 @@ declined()
         [ "$stderr" = "seen: note: '$file' is taken for $spec" ]
         [[ $(seen stats f.seen) == *"layout           $spec "* ]]
         rm f.seen
-        head -c -1 "$file" >cut
+        head -c -1 "$file" >part
         cat "$file" - <<<'' >longer
-        for text in cut longer; do
+        for text in part longer; do
             # An encoder of Go ends JSON with a newline.
             if [[ $text == longer && $file == *.json ]]; then
                 quiet seen import --layout bitsandblooms longer -o f.seen
@@ -236,8 +236,8 @@ END
         seen query --layout guava like.seen -k a
     quiet seen query --layout dcso -q like.seen -k a
     rejects "seen: no layout 'guave': *" seen stats --layout guave it
-    head -c 1000 it >cut
-    rejects "seen: 'cut' is not a seen filter*" seen query cut -k a
+    head -c 1000 it >part
+    rejects "seen: 'part' is not a seen filter*" seen query part -k a
 }
 
 @test "spark: a seed is kept, and -5 is 4294967291" {

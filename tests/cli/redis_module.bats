@@ -260,11 +260,11 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     redis_start plain
     for key in none k; do
         name=$(uri $key '' plain)
-        refuses "seen: cannot use '$name': the server has no Bloom module" seen query "$name" -k 1
+        refuses "seen: cannot use '$name': the server has no Bloom module with BF.SCANDUMP (valkey-bloom has none)" seen query "$name" -k 1
         redis plain SETBIT k 0 0
     done
     seq 9 | seen create --layout redisbloom -n 100 -p 0.01 f.seen
-    refuses "seen: cannot use '$name': the server has no Bloom module" seen export f.seen -o "$name"
+    refuses "seen: cannot use '$name': the server has no Bloom module with BF.SCANDUMP (valkey-bloom has none)" seen export f.seen -o "$name"
     [ "$(redis plain DBSIZE)" = 1 ]
 }
 
