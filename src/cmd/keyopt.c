@@ -125,7 +125,7 @@ static bool take_key(struct keyopt *keyopt, const char *key)
 
 static bool take_delimiter(struct keyopt *keyopt, const struct opt_parser *p)
 {
-    const char *tab = strcmp(p->value, "\\t") == 0 ? "; TAB is the default" : "";
+    const char *tab = strcmp(p->value, "\\t") == 0 ? "; $'\\t' is a TAB" : "";
     if (strlen(p->value) != 1)
         return opt_refuse(p->command, "option '%s': '%s' is not a single byte%s", p->name, p->value,
                           tab);

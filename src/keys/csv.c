@@ -212,6 +212,18 @@ static unsigned find_name(const struct names *names, const char *name, size_t le
     return found;
 }
 
+/* Adds to *err what the delimiter may be, if there is one column. Returns false. */
+static bool guess_delimiter(const struct names *names, struct err *err)
+{
+    for (const char *d = ";\t|,"; names->n == 1 && *d != '\0'; d++)
+        if (*d != names->delimiter && memchr(names->record.p, *d, names->record.len) != NULL)
+            return fail_more(err,
+                             *d == '\t' ? "; is it separated by TABs (-d$'\\t')?"
+                                        : "; is it separated by '%c' (-d'%c')?",
+                             *d, *d);
+    return false;
+}
+
 static bool fail_name(const struct names *names, const char *name, size_t len, struct err *err)
 {
     unsigned n = 0;
@@ -222,14 +234,7 @@ static bool fail_name(const struct names *names, const char *name, size_t len, s
     }
     if (names->n > n)
         fail_more(err, " and %u more", names->n - n);
-    const char *others = ";\t|,";
-    for (const char *d = others; names->n == 1 && *d != '\0'; d++)
-        if (*d != names->delimiter && memchr(names->record.p, *d, names->record.len) != NULL)
-            return fail_more(err,
-                             *d == '\t' ? "; is it separated by TABs (-d '\\t')?"
-                                        : "; is it separated by '%c' (-d'%c')?",
-                             *d, *d);
-    return false;
+    return guess_delimiter(names, err);
 }
 
 static bool resolve_one(const struct csv *csv, const struct names *names, unsigned i, int *column,
@@ -239,8 +244,10 @@ static bool resolve_one(const struct csv *csv, const struct names *names, unsign
     const char *name = csv->want[i].name;
     if (name == NULL) {
         *column = number > 0 ? number - 1 : (int)names->n + number;
-        return (*column >= 0 && *column < (int)names->n) ||
-               fail(err, "has %u column%s, no column %d", names->n, num_plural(names->n), number);
+        if (*column >= 0 && *column < (int)names->n)
+            return true;
+        fail(err, "has %u column%s, no column %d", names->n, num_plural(names->n), number);
+        return guess_delimiter(names, err);
     }
     int len = (int)csv->want[i].len;
     switch (find_name(names, name, csv->want[i].len, column, &other)) {
@@ -282,6 +289,11 @@ static bool check_rule(char delimiter, const char *record, size_t len, struct er
     if (scan.cr || (scan.broken && p > record && p[-1] == '\r'))
         return fail(err, "has CRs alone in its first record: tr '\\r' '\\n' <FILE | seen ... makes "
                          "lines of it");
+    if (scan.broken && *p != '\0' && strchr(";\t|,", *p) != NULL)
+        return fail(err,
+                    *p == '\t' ? "is separated by TABs, it seems (-d$'\\t')"
+                               : "is separated by '%c', it seems (-d'%c')",
+                    *p, *p);
     if (scan.broken || scan.inside)
         return fail(err, "has a quote at a wrong place in its first record%s", no_quotes);
     return true;

@@ -1147,7 +1147,7 @@ binary()
         seen create -f list g
     refuses "seen: option '--field': field 2 is named twice" seen query -f 2,1-3 f
     refuses "seen: option '--field': more than 16 fields" seen query -f 1-17 f
-    refuses "seen: option '--delimiter': '\\t' is not a single byte; TAB is the default" \
+    refuses "seen: option '--delimiter': '\\t' is not a single byte; \$'\\t' is a TAB" \
         seen query -d '\t' -f 1 f
     refuses "seen: option '--field': more than 16 fields" seen query -f "$(seq -s , 17)" f
 }

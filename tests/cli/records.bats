@@ -46,7 +46,13 @@ url,"a" "b"\n1,2\n|'(standard input)' has a quote at a wrong place in its first 
 url,"a\n1,2\n|'(standard input)' has a quote at a wrong place in its first record (without --csv, -d and -f take quotes as text)
 url,id\r1,2\r|'(standard input)' has CRs alone in its first record: tr '\r' '\n' <FILE | seen ... makes lines of it
 id;url\n1;2\n|'(standard input)' has no column 'url'; its columns are 'id;url'; is it separated by ';' (-d';')?
+id\turl\n1\t2\n|'(standard input)' has no column 'url'; its columns are 'id\turl'; is it separated by TABs (-d$'\t')?
+"id";"the\nurl"\n1;2\n|'(standard input)' is separated by ';', it seems (-d';')
+"id"\t"url"\n|'(standard input)' is separated by TABs, it seems (-d$'\t')
 TABLE
+    run -2 --separate-stderr seen dedup --csv -f 2 <<<'id;url'
+    equal "$stderr" "seen: '(standard input)' has 1 column, no column 2; is it separated by ';' (-d';')?"
+    printf 'id\turl\n1\t2\n' | seen dedup --csv -f url -d$'\t' | cmp - <(printf 'id\turl\n1\t2\n')
     printf 'id,url\n1,2\n' >a.csv
     printf 'url,id\n2,3\n' >b.csv
     seen create f -k 2
@@ -73,6 +79,43 @@ TABLE
 {"id":{}}|has an object or an array there
 {"x":1}|has no such member
 TABLE
+}
+
+@test "bad records are skipped or kept, and wrong quotes end all" {
+    printf 'id,n\n1,a\n2\n,b\n"1",c\n3,d,e\n4,f' >t.csv
+    run -2 --separate-stderr seen dedup --csv -f id t.csv
+    equal "$output" $'id,n\n1,a'
+    equal "$stderr" "seen: t.csv:3: has 1 column, not 2 (--skip-bad skips such records)"
+    run --separate-stderr seen dedup --csv -f id --skip-bad t.csv
+    equal "$output" $'id,n\n1,a\n4,f'
+    equal "$stderr" 'seen: note: 3 of 6 records had no key and were skipped'
+    run --separate-stderr seen dedup --csv -f id --keep-bad t.csv
+    equal "$output" $'id,n\n1,a\n2\n,b\n3,d,e\n4,f'
+    equal "$stderr" 'seen: note: 3 of 6 records had no key and were printed as they are'
+    printf '{"id":1}\n[]\n{"id":\n{"id":1}\n{"id":2}' >t.jsonl
+    seen dedup --jsonl -f .id --skip-bad t.jsonl | cmp - <(sed -n '1p;$p' t.jsonl; echo)
+    seen dedup --jsonl -f .id --keep-bad t.jsonl | cmp - <(sed 4d t.jsonl; echo)
+    printf '\n5,"g"x\n6,h\n' >>t.csv
+    for way in --skip-bad --keep-bad; do
+        run -2 --separate-stderr seen dedup --csv -f id $way t.csv
+        [[ $stderr == 'seen: t.csv:8: text follows the closing quote of column 2 '* ]]
+    done
+}
+
+@test "one thread or sixteen read the same records" {
+    awk 'BEGIN { print "id,text"; for (i = 0; i < 60000; i++)
+        printf "%d,\"a %s, %d\"\n", i * 7919 % 50000, i % 9 ? "line" : "\n\"\"two\"\"\nlines", i }' >t.csv
+    awk 'BEGIN { for (i = 0; i < 60000; i++)
+        printf "{\"text\":\"%d \\u0041\",\"id\":\"k\\u00%d\"}\n", i, 30 + i % 10 }' >t.jsonl
+    for j in 1 2 5 16; do
+        seen create -j$j --csv -f id csv$j t.csv
+        seen dedup -j$j --csv -f id t.csv >csv$j.got
+        seen query -j$j --csv -f id csv1 t.csv | cmp - t.csv
+        alike <(data csv$j) <(data csv1)
+        cmp csv$j.got csv1.got
+        seen dedup -j$j --jsonl -f .id t.jsonl | cmp - <(head -n 10 t.jsonl)
+    done
+    [ "$(grep -c '^[0-9]*,"a' csv1.got)" = 50000 ]
 }
 
 @test "Python reads the same records" {
