@@ -190,7 +190,9 @@ not reach the "*" that was asked for" ]]
     cat other.seen >f.seen # the pipe is full, so it has not ended
     cat <&"$half" >/dev/null
     exec {half}<&-
-    run -2 wait $!
+    status=0
+    wait $! || status=$?
+    [ $status = 2 ]
     [ "$(<err)" = "seen: 'f.seen' was overwritten while it was in use" ]
 }
 
