@@ -20,7 +20,8 @@ machine.
     BENCH_RUNS=7            rounds (slow rivals take part in the first 3)
     BENCH_KINDS="urls sha1 phones"
     BENCH_JOBS=REGEX        only jobs whose name matches, and their yardsticks. These run
-                            all or none: "lookup", "grown", and "counted: " of counted sets
+                            all or none: "lookup", "grown", "records" (CSV and JSON
+                            Lines), and "counted: " of counted sets
     BENCH_REDIS_N=          records in Redis (a tenth of BENCH_N; 0: none). The names of those jobs
                             begin with "redis: "; if BENCH_JOBS is given, it must have that word
     BENCH_DIGESTS=          digests of stolen passwords in the stream that becomes a filter (BENCH_N;
@@ -395,6 +396,54 @@ def grown():
     return [j.result() for j in jobs]
 
 
+def make_records():
+    """The keys of the first kind as a column of CSV, with and without quotes in half of the fields, and
+    as a member of objects of some 1,000 bytes; the filter knows them."""
+    filler = "the quick brown fox jumps over the lazy dog " * 18
+    with open("%s/%s" % (DIR, KINDS[0]), encoding="utf-8") as keys, open(DIR + "/out.csv", "w") as csv, \
+            open(DIR + "/out.quoted", "w") as quoted, open(DIR + "/out.jsonl", "w") as lines:
+        for out in (csv, quoted):
+            out.write("id,key,name,note\n")
+        for i, key in enumerate(keys):
+            key = key.rstrip("\n")
+            csv.write("%d,%s,name%d,some text of row %d\n" % (i, key, i % 1000, i))
+            quoted.write('%d,"%s",name%d,"some text, of row %d"\n' % (i, key, i % 1000, i))
+            if i < N // 10:
+                lines.write('{"n":%d,"text":"%s","tags":["a","b",3],"user":{"name":"n%d","id":%s}}\n' % (
+                    i, filler, i, json.dumps(key)))
+
+
+def records():
+    """CSV and JSON Lines, one thread each; other programs read the same key and count. The ratio is that
+    of time to seen with -d, -f."""
+    make_records()
+    known = "exec %s query -j1 -c %%s %s.seen out.%%s >/dev/null" % (SEEN, KINDS[0])
+    first = "query -d, -f 2"
+    few = N // 10
+    jobs = [Job(first, known % ("-d, -f 2", "csv")),
+            Job("query --csv", known % ("--csv -f key", "csv"), first),
+            Job("query --csv, half in quotes", known % ("--csv -f key", "quoted"), first),
+            Job("query --jsonl", known % ("--jsonl -f .user.id", "jsonl"), records=few)]
+    rivals = [("mlr", "Miller, half in quotes", "exec mlr --icsv --ocsv count-distinct -n -f key out.quoted >/dev/null",
+               first, N),
+              ("python3", "Python's csv, half in quotes",
+               "exec python3 -c 'import csv; print(len({row[1] for row in csv.reader(open(\"out.quoted\"))}))'"
+               " >/dev/null", first, N),
+              ("jq", "jq", "exec jq -r .user.id out.jsonl >/dev/null", "query --jsonl", few),
+              ("python3", "Python's json",
+               "exec python3 -c 'import json; print(len({json.loads(s)[\"user\"][\"id\"] for s in open(\"out.jsonl\")}))'"
+               " >/dev/null", "query --jsonl", few)]
+    for program, name, command, yardstick, n in rivals if RIVALS else ():
+        if shutil.which(program):
+            jobs.append(Job(name, command, yardstick, rival=True, records=n))
+        else:
+            print("records: %s is not measured: there is no %s" % (name, program))
+    run_rounds(jobs)
+    for name in ("csv", "quoted", "jsonl"):
+        os.unlink("%s/out.%s" % (DIR, name))
+    return [j.result() for j in jobs]
+
+
 def crafted():
     """Counted sets of keys whose hashes are chosen, beside those of random keys."""
     make = "exec %s create --counted -j1 -xp 0 --memory 16M --force %s.seen %s.keys"
@@ -559,6 +608,9 @@ def main():
     if KINDS and JOBS.search("grown"):
         everything["kinds"]["grown"] = grown()
         table("grown", everything["kinds"]["grown"])
+    if KINDS and JOBS.search("records"):
+        everything["kinds"]["records"] = records()
+        table("records", everything["kinds"]["records"])
     if JOBS.search("counted: "):
         everything["kinds"]["counted"] = counted()
         table("counted", everything["kinds"]["counted"])
