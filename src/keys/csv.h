@@ -23,9 +23,8 @@
 
 enum {
     CSV_FIELDS = 16,
-    CSV_NAMES = 1024,          /* bytes of all names that are wanted */
-    CSV_COLUMN_MAX = 1000000,  /* the number of a column */
-    CSV_RECORD_MAX = 64 << 20, /* bytes: a quote that is never closed must not take all memory */
+    CSV_NAMES = 1024,         /* bytes of all names that are wanted */
+    CSV_COLUMN_MAX = 1000000, /* the number of a column */
 };
 
 /* How records are read. */
