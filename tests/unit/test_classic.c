@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tags: portable foreign */
+/* tags: computing portable foreign */
 #include "foreign/classic.h"
 
 #include <math.h>
