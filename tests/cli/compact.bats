@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Compact filters: create --compact, and what the other commands make of them.
-# tags: threads
+# tags: threads slow
 
 # `run` sets stderr_lines.
 # shellcheck disable=SC2154

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # seen create: the file appears complete or not at all, and is the same however it came to be.
-# tags: threads
+# tags: threads slow
 
 load ../lib/helpers
 

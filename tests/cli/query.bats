@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # seen query: what grep -Fx would print, in order and byte for byte.
-# tags: threads
+# tags: threads slow
 
 load ../lib/helpers
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Filters that live in Redis, on real servers.
-# tags: threads
+# tags: threads slow
 
 load ../lib/helpers
 load ../lib/redis

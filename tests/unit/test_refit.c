@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A filter that is made anew for its keys: more than are kept, and what is in the way.
  * The rest is in grow.bats.
- * tags: threads */
+ * tags: threads slow */
 #include "write/refit.h"
 
 #include <stdio.h>
