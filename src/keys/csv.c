@@ -401,9 +401,6 @@ size_t csv_cut(struct csv_cutter *c, const char **record, size_t max)
     while (n < max) {
         const char *stop;
         bool last = false;
-        /* Behind the key's columns, fields are only counted. */
-        for (; next == used && c->i < c->n && c->window[c->place[c->i]] != '\n'; c->i++)
-            c->column++;
         if (c->i < c->n) {
             stop = c->window + c->place[c->i++];
         } else if (search(c)) {
