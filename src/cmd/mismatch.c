@@ -16,7 +16,7 @@ enum form {
     FORM_END,     /* ... at its end, ... */
     FORM_ALL,     /* ... or everywhere */
     FORM_STRIP,   /* without the bytes `from` at either end */
-    FORM_FIELDS,  /* parted by the bytes `from`: the first ones, and the last */
+    FORM_FIELDS,  /* cut at the bytes in `from`: the first fields and the last one */
     FORM_WORDS,   /* the same between blanks */
     FORM_STRINGS, /* the same between quotes */
     FORM_AFTER,   /* what follows the last `from` */

@@ -43,7 +43,7 @@ static const char *scratch_dir(void)
     return dir != NULL && dir[0] != '\0' ? dir : "/tmp";
 }
 
-/* A file for so many bytes, all zero. -1: see err. */
+/* Makes a file of `len` zero bytes. Returns its descriptor, or -1 and err. */
 static int open_room(uint64_t len, const char *path, struct err *err)
 {
     char need[NUM_TEXT];

@@ -185,7 +185,7 @@ db.commit()' <list
     sh -c "${command//FILE.../empty -- -x}" | cmp - <(printf 'a\nb\nc\nd\n')
 }
 
-@test "the commands of messages about what is no list of lines" {
+@test "commands that messages about other kinds of files show" {
     wild | tr '\r' '!' >list
     tr '\n' '\r' <list >cr
     run -0 --separate-stderr seen create f.seen cr
