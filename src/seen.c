@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +13,6 @@
 #include <xxhash.h>
 #include <zlib.h>
 
-#include "base/parallel.h"
 #include "base/say.h"
 #include "base/typing.h"
 #include "cmd/cmd.h"
@@ -384,50 +382,25 @@ static void tell_of_wait(const char *name)
     say_note("waiting for another process, which is changing '%s'", name);
 }
 
-/* The least stack of the main thread, by `ulimit -s`: that of the others (parallel_start). */
-enum { LEAST_STACK = 1 << 20 };
+/* In KiB: frames take up to 240; the system puts up to 128 of arguments and environment there. */
+enum { LEAST_STACK = 512 };
 
-static bool has_small_stack(void)
+static bool has_stack(void)
 {
     struct rlimit limit;
-    return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < LEAST_STACK;
-}
-
-struct arguments {
-    int argc;
-    char **argv;
-    int status;
-};
-
-static void *run_apart(void *ctx)
-{
-    struct arguments *a = ctx;
-    a->status = run(a->argc, a->argv);
-    return NULL;
-}
-
-/* Runs the command in a thread with the usual stack. Signals come to that thread. */
-static int run_with_stack(int argc, char **argv)
-{
-    struct arguments a = {argc, argv, EXIT_ERROR};
-    pthread_t thread;
-    sigset_t all;
-    if (!parallel_start(&thread, run_apart, &a)) {
-        say_error("no memory for a stack: 'ulimit -s' is too small");
-        return EXIT_ERROR;
-    }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
-    pthread_join(thread, NULL);
-    return a.status;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= LEAST_STACK << 10)
+        return true;
+    say_error("a stack of %u KiB is too small: set 'ulimit -s' to %d",
+              (unsigned)(limit.rlim_cur >> 10), LEAST_STACK);
+    return false;
 }
 
 int main(int argc, char **argv)
 {
-    if (!occupy_standard_fds())
+    if (!occupy_standard_fds() || !has_stack())
         return EXIT_ERROR;
     lock_slow = tell_of_wait;
     signal(SIGXFSZ, SIG_IGN); /* exceeding a file size limit is an error from the system call */
-    int status = has_small_stack() ? run_with_stack(argc, argv) : run(argc, argv);
+    int status = run(argc, argv);
     return say_finish() ? status : EXIT_ERROR;
 }
