@@ -427,10 +427,8 @@ packages:
 
 ## musl: the unit tests, and some of the command line's, with musl (packages: deps-ci)
 MUSL_BATS := add confirm counted dedup grow input limits merge query rotate stats verify
-# Debian's zlib for files, which one test wants, does not go with musl.
 musl: static
 	+$(Q)$(PARALLEL) BUILD=$(STATIC) CFLAGS='-O2' $(STATIC_WITH) check PRELOADED= REPLAY= POWER= \
-	    UNIT='$$(filter-out %/test_dcso,$$(UNIT_SRC:tests/unit/%.c=$$(BUILD)/unit/%))' \
 	    BATS='$(MUSL_BATS:%=tests/cli/%.bats)'
 
 ## plain: the same, and power cuts, with what src/port has for systems that are not known, and with POSIX locks

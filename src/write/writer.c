@@ -436,39 +436,38 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 
 /* ---- Room in the newest layer. */
 
-/* The keys that a layer takes at once may be more than it has room for, by this part of its
- * capacity: the last ones would go in one by one. That raises its FPR by 2 % at most. */
-static const double OVER = 1.0 / 1024;
-
-/* Sets *known if all keys of the next records, LAYER_BATCH at most, would change nothing. */
-static bool look_ahead(const struct writer *w, const struct call *c, bool *known, struct err *err)
+/* Sets *room to the number of the next records, LAYER_BATCH at most, of whose keys `left` or fewer
+ * would change something. So a layer ends at the same key however the input was cut into calls. */
+static bool count_room(const struct writer *w, const struct call *c, uint64_t left, size_t *room,
+                       struct err *err)
 {
     struct layers_keys p;
     uint64_t present[PIECE_WORDS] = {0};
-    take_piece(w, c, c->n - c->done < LAYER_BATCH ? c->n : c->done + LAYER_BATCH, &p);
+    *room = c->n - c->done < LAYER_BATCH ? c->n - c->done : LAYER_BATCH;
+    if (left >= *room)
+        return true;
+    take_piece(w, c, c->done + *room, &p);
     if (!search_all(w, &p, present, err))
         return false;
-    *known = bits_count(present, LAYER_BATCH) == p.n;
+    for (size_t i = 0; i < p.n; i++)
+        if (!bit_of(present, i) && left-- == 0) {
+            *room = p.place[i];
+            break;
+        }
     return true;
 }
 
 /* Begins the next layer if this one is full, the filter's policy allows it, and keys need it. Sets
- * *room to the number of keys, at least 1, that may go in before the next call. */
+ * *room to the number of records, at least 1, that may go in before the next call. */
 static bool make_room(struct writer *w, const struct call *c, size_t *room, struct err *err)
 {
     const struct header *h = header_of(w);
-    bool known = false;
-    const double batch = LAYER_BATCH;
     *room = LAYER_BATCH;
     if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
     uint64_t has = chain_keys_in(h, &w->session.counters, w->layer);
-    if (has >= w->takes)
-        return look_ahead(w, c, &known, err) &&
-               (known || (next_layer(w, c->n, err) && make_room(w, c, room, err)));
-    double over = OVER * (double)newest(w)->n_design;
-    *room = (size_t)fmin(batch, fmax((double)(w->takes - has), over));
-    return true;
+    return count_room(w, c, w->takes > has ? w->takes - has : 0, room, err) &&
+           (*room > 0 || (next_layer(w, c->n, err) && make_room(w, c, room, err)));
 }
 
 static enum add_result add_all(struct writer *w, struct call *c, struct err *err)

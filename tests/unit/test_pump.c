@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "scratchdir.h"
 
@@ -446,10 +445,10 @@ TEST(one_large_record_at_a_time)
     struct large l = {0};
     memset(record, 'x', LARGE);
     record[LARGE] = '\n';
-    gzFile gz = gzopen(name, "wb1");
+    FILE *gz = popen("gzip -1 >large.gz", "w");
     for (int i = 0; i < N_LARGE; i++)
-        CHECK(gzwrite(gz, record, LARGE + 1) == LARGE + 1);
-    CHECK(gzclose(gz) == Z_OK);
+        CHECK(gz != NULL && fwrite(record, LARGE + 1, 1, gz) == 1);
+    CHECK(gz != NULL && pclose(gz) == 0);
     free(record);
     struct input_spec spec = {.files = files, .n_files = 1, .terminator = '\n', .gzip = true};
     struct input *in = input_open(&spec, &err);

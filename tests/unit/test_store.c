@@ -173,6 +173,55 @@ TEST(a_filter_grows_alike_in_every_store)
     free(o);
 }
 
+/* Adds all keys in calls of most keys at most; 0: in calls of any size. */
+static struct outcome *run_in_calls(const struct design *design, size_t most)
+{
+    struct header h;
+    struct err err;
+    struct facts facts;
+    const struct key_rule rule = {0};
+    const struct add_options options = {
+        .threads = 1, .max_fpr = 1, .rotate = design->generations > 0};
+    struct outcome *o = calloc(1, sizeof *o);
+    header_begin(&h, &rule, false);
+    CHECK(o != NULL && header_design(&h, design, 0, &err));
+    struct store *s = store_in_memory(&h, &err);
+    CHECK(s != NULL);
+    MUST(store_add_begin(s, &options, &err));
+    for (size_t done; o->done < KEYS; o->done += done) {
+        uint64_t known[KEYS / 64 + 1] = {0};
+        size_t n = most > 0 ? most : random_at(KEYS + o->done) % 700 + 1, left = KEYS - o->done;
+        n = n < left ? n : left;
+        CHECK(store_add(s, hashes_of(keys + o->done), known, n, &done, &err) == ADD_OK &&
+              done == n);
+        for (size_t i = 0; i < n; i++)
+            o->known[(o->done + i) / 64] |= (uint64_t)bit_of(known, i) << (o->done + i) % 64;
+    }
+    MUST(ask_all(s, o, &err));
+    store_describe(s, &facts);
+    o->n_layers = facts.layers.header->n_layers;
+    o->counters = facts.counters;
+    o->n_new = s->state.n_new;
+    MUST(store_add_end(s, true, &err));
+    store_close(s);
+    return o;
+}
+
+/* At this FPR, which keys are taken for known shows where a layer has ended. */
+TEST(layers_end_at_the_same_key_for_calls_of_any_size)
+{
+    const struct design grows = {.n = 15000, .p = 0.3, .grow = true};
+    const struct design ring = {.n = 20000, .p = 0.3, .generations = 2};
+    for (int i = 0; i < 2; i++) {
+        struct outcome *one = run_in_calls(i == 0 ? &grows : &ring, KEYS);
+        struct outcome *any = run_in_calls(i == 0 ? &grows : &ring, 0);
+        CHECK(one->n_layers >= 3 && one->n_layers == any->n_layers);
+        check_alike(one, any);
+        free(one);
+        free(any);
+    }
+}
+
 TEST(a_ring_forgets_alike_in_every_store)
 {
     const struct add_options options = {.threads = 1, .rotate = true};
@@ -315,6 +364,7 @@ int main(int argc, char **argv)
     make_keys();
     RUN(a_fixed_filter_is_the_same_in_every_store);
     RUN(a_filter_grows_alike_in_every_store);
+    RUN(layers_end_at_the_same_key_for_calls_of_any_size);
     RUN(a_ring_forgets_alike_in_every_store);
     RUN(a_large_ring_too);
     RUN(a_store_is_full_at_the_same_key);
