@@ -12,17 +12,14 @@
 /* ---- Other forms of a key. */
 
 enum form {
-    FORM_BEGIN,   /* `to` for the bytes `from`, at its beginning, ... */
-    FORM_END,     /* ... at its end, ... */
-    FORM_ALL,     /* ... or everywhere */
-    FORM_STRIP,   /* without the bytes `from` at either end */
-    FORM_FIELDS,  /* cut at the bytes in `from`: the first fields and the last one */
-    FORM_WORDS,   /* the same between blanks */
-    FORM_STRINGS, /* the same between quotes */
-    FORM_AFTER,   /* what follows the last `from` */
-    FORM_HEADHEX, /* the hexadecimal digits that it begins with */
-    FORM_LOWER,
-    FORM_UPPER,
+    FORM_BEGIN, /* `to` for the bytes `from`, at its beginning, ... */
+    FORM_END,   /* ... at its end, ... */
+    FORM_ALL,   /* ... or everywhere */
+    FORM_STRIP, /* without the bytes `from` at either end */
+    FORM_PARTS, /* cut at the bytes in `from`: the first parts and the last one */
+    FORM_AFTER, /* what follows the last `from` */
+    FORM_HEAD,  /* the bytes in `from` that it begins with */
+    FORM_FOLD,  /* with letters of the other case than `from`, which is A or a */
 };
 
 /* ---- The table: in order of strength, what all asked keys do, or have, or are, and hardly any of
@@ -111,28 +108,28 @@ static const struct remedy {
 } remedies[] = {
     {PROFILE_CR, PROFILE_ASKED_HAVE, FORM_END, "\r", ""},
     {PROFILE_CR, PROFILE_KEYS_HAVE, FORM_END, "", "\r"},
-    {PROFILE_CSVQ, PROFILE_ASKED_HAVE, FORM_STRINGS, "\"", ""},
+    {PROFILE_CSVQ, PROFILE_ASKED_HAVE, FORM_PARTS, "\"", ""},
     {PROFILE_QUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "\"", ""},
-    {PROFILE_JSON, PROFILE_ASKED_HAVE, FORM_STRINGS, "\"", ""},
-    {PROFILE_HEADHEX, PROFILE_ASKED_HAVE, FORM_HEADHEX, "", ""},
-    {PROFILE_TAB, PROFILE_ASKED_HAVE, FORM_FIELDS, "\t", ""},
-    {PROFILE_PIPE, PROFILE_ASKED_HAVE, FORM_FIELDS, "|", ""},
-    {PROFILE_SEMI, PROFILE_ASKED_HAVE, FORM_FIELDS, ";", ""},
-    {PROFILE_COMMA, PROFILE_ASKED_HAVE, FORM_FIELDS, ",", ""},
+    {PROFILE_JSON, PROFILE_ASKED_HAVE, FORM_PARTS, "\"", ""},
+    {PROFILE_HEADHEX, PROFILE_ASKED_HAVE, FORM_HEAD, "0123456789abcdefABCDEF", ""},
+    {PROFILE_TAB, PROFILE_ASKED_HAVE, FORM_PARTS, "\t", ""},
+    {PROFILE_PIPE, PROFILE_ASKED_HAVE, FORM_PARTS, "|", ""},
+    {PROFILE_SEMI, PROFILE_ASKED_HAVE, FORM_PARTS, ";", ""},
+    {PROFILE_COMMA, PROFILE_ASKED_HAVE, FORM_PARTS, ",", ""},
     {PROFILE_UUID, PROFILE_ASKED_HAVE, FORM_ALL, "-", ""},
-    {PROFILE_HEXCASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
-    {PROFILE_HEXCASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
+    {PROFILE_HEXCASE, PROFILE_ASKED_HAVE, FORM_FOLD, "A", ""},
+    {PROFILE_HEXCASE, PROFILE_KEYS_HAVE, FORM_FOLD, "a", ""},
     {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_AFTER, "://", ""},
-    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_FIELDS, "/", ""},
+    {PROFILE_SCHEME, PROFILE_ASKED_HAVE, FORM_PARTS, "/", ""},
     {PROFILE_SCHEME, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "http://"},
     {PROFILE_SCHEME, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "https://"},
     {PROFILE_HTTPS, PROFILE_ASKED_HAVE, FORM_BEGIN, "https", "http"},
     {PROFILE_HTTPS, PROFILE_KEYS_HAVE, FORM_BEGIN, "http", "https"},
     {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_STRIP, " \t", ""},
-    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
+    {PROFILE_BLANKEND, PROFILE_ASKED_HAVE, FORM_PARTS, " \t", ""},
     {PROFILE_SQUOTED, PROFILE_ASKED_HAVE, FORM_STRIP, "'", ""},
-    {PROFILE_COLON, PROFILE_ASKED_HAVE, FORM_FIELDS, ":", ""},
-    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_WORDS, " \t", ""},
+    {PROFILE_COLON, PROFILE_ASKED_HAVE, FORM_PARTS, ":", ""},
+    {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_PARTS, " \t", ""},
     {PROFILE_BLANK, PROFILE_ASKED_HAVE, FORM_ALL, " ", ""},
     {PROFILE_WWW, PROFILE_ASKED_HAVE, FORM_ALL, "www.", ""},
     {PROFILE_WWW, PROFILE_KEYS_HAVE, FORM_BEGIN, "", "www."},
@@ -153,8 +150,8 @@ static const struct remedy {
     {PROFILE_BSLASH, PROFILE_ASKED_HAVE, FORM_ALL, "\\", "/"},
     {PROFILE_ENDDOT, PROFILE_ASKED_HAVE, FORM_END, ".", ""},
     {PROFILE_ENDDOT, PROFILE_KEYS_HAVE, FORM_END, "", "."},
-    {PROFILE_CASE, PROFILE_ASKED_HAVE, FORM_LOWER, "", ""},
-    {PROFILE_CASE, PROFILE_KEYS_HAVE, FORM_UPPER, "", ""},
+    {PROFILE_CASE, PROFILE_ASKED_HAVE, FORM_FOLD, "A", ""},
+    {PROFILE_CASE, PROFILE_KEYS_HAVE, FORM_FOLD, "a", ""},
     {PROFILE_SLASH, PROFILE_ASKED_HAVE, FORM_AFTER, "/", ""},
 };
 
@@ -182,29 +179,24 @@ static bool is_one_of(const char *bytes, char c)
 
 /* Part `number` of what the bytes r->from separate, from 0; the last one for PARTS - 1. Words are
  * not empty; of parts between quotes, every second is a string. */
-static bool take_part(const struct mismatch_key *key, const struct remedy *r, unsigned number,
+static void take_part(const struct mismatch_key *key, const struct remedy *r, unsigned number,
                       struct text *t)
 {
-    const char *at = key->text, *end = at + key->len, *part = NULL;
-    size_t len = 0;
-    for (unsigned n = 0, i = 0; at <= end; i++) {
-        size_t left = (size_t)(end - at), stop = 0;
-        while (stop < left && !is_one_of(r->from, at[stop]))
-            stop++;
-        bool counts = r->form == FORM_WORDS ? stop > 0 : r->form != FORM_STRINGS || i % 2 == 1;
-        if (counts) {
-            part = at;
-            len = stop;
+    bool words = r->from[0] == ' ', strings = r->from[0] == '"', last = number == PARTS - 1;
+    unsigned n = 0;
+    for (size_t i = 0, at = 0; at <= key->len && (last || n <= number); i++) {
+        size_t end = at;
+        while (end < key->len && !is_one_of(r->from, key->text[end]))
+            end++;
+        if (words ? end > at : !strings || i % 2 == 1) {
+            n++;
+            t->len = 0;
+            put_form(t, key->text + at, end - at);
         }
-        if (counts && n++ == number && number < PARTS - 1)
-            break;
-        at += stop + 1;
-        if (at > end && number < PARTS - 1)
-            return false;
+        at = end + 1;
     }
-    if (part != NULL)
-        put_form(t, part, len);
-    return part != NULL;
+    if (!last && n <= number)
+        t->len = 0;
 }
 
 static bool matches(const struct mismatch_key *key, size_t at, const char *text)
@@ -213,25 +205,16 @@ static bool matches(const struct mismatch_key *key, size_t at, const char *text)
     return at <= key->len && key->len - at >= len && memcmp(key->text + at, text, len) == 0;
 }
 
-/* Puts r->to in place of the r->from that is at this byte. False: none is. */
-static bool swap_at(const struct mismatch_key *key, const struct remedy *r, size_t at,
-                    struct text *t)
+/* Puts r->to in place of r->from, where it is at the beginning or the end, or everywhere. */
+static void swap(const struct mismatch_key *key, const struct remedy *r, struct text *t)
 {
-    size_t len = strlen(r->from);
-    if (!matches(key, at, r->from))
-        return false;
-    put_form(t, key->text, at);
-    put_form(t, r->to, strlen(r->to));
-    put_form(t, key->text + at + len, key->len - at - len);
-    return true;
-}
-
-static void swap_all(const struct mismatch_key *key, const struct remedy *r, struct text *t)
-{
-    for (size_t i = 0; i < key->len;) {
-        bool here = matches(key, i, r->from);
-        put_form(t, here ? r->to : key->text + i, here ? strlen(r->to) : 1);
-        i += here ? strlen(r->from) : 1;
+    size_t len = strlen(r->from), only = r->form == FORM_END ? key->len - len : 0, next = 0;
+    for (size_t i = 0; i <= key->len; i++) {
+        if (i >= next && (r->form == FORM_ALL || i == only) && matches(key, i, r->from)) {
+            put_form(t, r->to, strlen(r->to));
+            next = i + len;
+        }
+        put_form(t, key->text + i, i >= next && i < key->len);
     }
 }
 
@@ -263,32 +246,25 @@ static void fold_form(const struct mismatch_key *key, char first, struct text *t
     }
 }
 
-static void take_head(const struct mismatch_key *key, struct text *t)
-{
-    while (t->len < key->len && is_one_of("0123456789abcdefABCDEF", key->text[t->len]))
-        put_form(t, key->text + t->len, 1);
-}
-
 /* Writes the key in another form, or the part `number` of it. False: it has none. */
 static bool reform(const struct mismatch_key *key, const struct remedy *r, unsigned number,
                    struct text *t)
 {
-    if (r->form == FORM_FIELDS || r->form == FORM_WORDS || r->form == FORM_STRINGS)
-        return take_part(key, r, number, t);
-    if (number > 0)
+    if (r->form == FORM_PARTS)
+        take_part(key, r, number, t);
+    else if (number > 0)
         return false;
-    if (r->form == FORM_BEGIN || r->form == FORM_END)
-        return swap_at(key, r, r->form == FORM_END ? key->len - strlen(r->from) : 0, t);
-    if (r->form == FORM_ALL)
-        swap_all(key, r, t);
     else if (r->form == FORM_STRIP)
         strip(key, r->from, t);
     else if (r->form == FORM_AFTER)
         take_after(key, r->from, t);
-    else if (r->form == FORM_HEADHEX)
-        take_head(key, t);
+    else if (r->form == FORM_HEAD)
+        while (t->len < key->len && is_one_of(r->from, key->text[t->len]))
+            put_form(t, key->text + t->len, 1);
+    else if (r->form == FORM_FOLD)
+        fold_form(key, r->from[0], t);
     else
-        fold_form(key, r->form == FORM_LOWER ? 'A' : 'a', t);
+        swap(key, r, t);
     return t->len > 0 && (t->len != key->len || memcmp(t->data, key->text, t->len) != 0);
 }
 
@@ -412,7 +388,7 @@ static void ask(const struct mismatch *m, struct store *s, const struct finding 
         if (!bit_of(present, i) || bit_of(b->bad, i) || ++*found < least || *found <= best->hits)
             continue;
         size_t len = (size_t)(b->record[i + 1] - b->record[i]) - 1;
-        bool fields = r->form == FORM_FIELDS || r->form == FORM_WORDS;
+        bool fields = r->form == FORM_PARTS && r->from[0] != '"';
         *best = (struct proof){*of, fields ? f->part[i] + 1 : 0, *found, ""};
         if (len < sizeof best->example)
             memcpy(best->example, b->record[i], len);
@@ -438,18 +414,6 @@ static void judge(const struct profile *keys, const struct profile *asked, struc
     }
 }
 
-/* Asks the filter for the forms that the differences propose. */
-static void prove(const struct mismatch *m, struct store *s, const struct verdict *v, bool strong,
-                  struct forms *f, struct proof *best)
-{
-    for (unsigned i = 0; i < v->n; i++) {
-        const struct row *row = v->found[i].row;
-        bool word = row->feature == PROFILE_BLANK || row->feature == PROFILE_AT; /* of a phrase */
-        if (!(m->asked.n < 5 && (word || (strong && row->least > 1))))
-            ask(m, s, &v->found[i], f, best);
-    }
-}
-
 /* A profile of no kind, for a filter that has none: everything that the asked keys have differs. */
 static struct profile imagine(bool capitals)
 {
@@ -461,16 +425,23 @@ static struct profile imagine(bool capitals)
 /* One key may be found by chance: not where that is more likely than this. */
 static const double CHANCE = 1e-3;
 
+/* Asks the filter for the forms that the differences propose. */
 static void seek_proof(const struct mismatch *m, struct store *s, struct proof *best)
 {
     struct verdict v;
     const struct profile *keys = &s->header->profile;
-    bool lucky = m->asked.n == 1 && s->header->fpr_design > CHANCE;
+    bool lucky = m->asked.n == 1 && s->header->fpr_design > CHANCE, strong = keys->n == 0;
     struct forms *f = lucky ? NULL : malloc(sizeof *f);
-    for (int i = 0; f != NULL && i < (keys->n > 0 ? 1 : 2); i++) {
-        const struct profile none = imagine(i == 1);
-        judge(keys->n > 0 ? keys : &none, &m->asked, &v);
-        prove(m, s, &v, keys->n == 0, f, best);
+    for (int round = 0; f != NULL && round < (strong ? 2 : 1); round++) {
+        const struct profile none = imagine(round == 1);
+        judge(strong ? &none : keys, &m->asked, &v);
+        for (unsigned i = 0; i < v.n; i++) {
+            const struct row *row = v.found[i].row;
+            bool word =
+                row->feature == PROFILE_BLANK || row->feature == PROFILE_AT; /* of a phrase */
+            if (m->asked.n >= 5 || (!word && (!strong || row->least <= 1)))
+                ask(m, s, &v.found[i], f, best);
+        }
     }
     free(f);
 }
@@ -537,14 +508,6 @@ static void add_difference(const struct finding *of, unsigned part, const struct
         fail_more(err, "%s", helps);
 }
 
-/* Adds how the filter's keys were taken, if it was not whole lines. */
-static void add_their_options(const struct reading *r, struct err *err)
-{
-    char options[READING_TEXT];
-    if (r->field[0] != 0 || (r->how & (READING_CSV | READING_JSONL)) != 0)
-        fail_more(err, "; its keys were taken with %s", reading_options(r, options));
-}
-
 bool mismatch_finds_few(const struct mismatch *m)
 {
     unsigned n = m->asked.n;
@@ -555,11 +518,12 @@ bool mismatch_note(struct mismatch *m, struct store *s)
 {
     struct proof best = {0};
     struct err what;
-    const struct reading now = reading_of(m->rule);
+    char options[READING_TEXT];
+    const struct reading *theirs = &s->header->reading, now = reading_of(m->rule);
     const struct profile *keys = &s->header->profile;
+    bool cut_otherwise = reading_differs(theirs, &now);
     seek_proof(m, s, &best);
-    if (best.of.row == NULL &&
-        !is_likely(m, keys, reading_differs(&s->header->reading, &now), &best.of))
+    if (best.of.row == NULL && !is_likely(m, keys, cut_otherwise, &best.of))
         return false;
     fail(&what, "%s", "");
     add_none(m, s->name, &what);
@@ -567,8 +531,9 @@ bool mismatch_note(struct mismatch *m, struct store *s)
         fail_more(&what, ", but '%s' is", best.example);
     fail_more(&what, ": ");
     add_difference(&best.of, best.part, m, keys, &what);
-    if (reading_differs(&s->header->reading, &now) && best.part == 0)
-        add_their_options(&s->header->reading, &what);
+    bool whole = theirs->field[0] == 0 && (theirs->how & (READING_CSV | READING_JSONL)) == 0;
+    if (cut_otherwise && best.part == 0 && !whole)
+        fail_more(&what, "; its keys were taken with %s", reading_options(theirs, options));
     say_note("%s", what.text);
     return true;
 }
