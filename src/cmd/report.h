@@ -67,7 +67,7 @@ struct report_row {
     uint64_t count;          /* of report_uint */
     double value, low, high; /* the same number, or another one and its interval */
     const char *text;
-    char remark[48]; /* words after the value, in text only */
+    char remark[56]; /* words after the value, in text only */
 };
 
 /* The most items of a list; of all rows, with up to 20 for an item. */
@@ -79,7 +79,7 @@ struct report {
     struct report_row *row; /* `room` of them */
 };
 
-/* The rows of the command's report, 106 KiB: too many for a stack. There is one report at a time,
+/* The rows of the command's report, 113 KiB: too many for a stack. There is one report at a time,
  * except for those that bring rows of their own. */
 extern struct report_row report_rows[REPORT_ROWS];
 #define REPORT_DEFAULT                                                                             \

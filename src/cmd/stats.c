@@ -58,6 +58,7 @@ struct figures {
     const struct header *header;
     bool is_file;    /* else it has no pages to check */
     unsigned shards; /* 1: the filter is not sharded */
+    bool closed;     /* facts.closed */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged;    /* pages */
@@ -84,6 +85,7 @@ static bool read_census(unsigned threads, struct figures *f, struct err *err)
     struct facts facts;
     store_describe(f->store, &facts);
     f->shards = facts.n_shards > 1 ? facts.n_shards : 1;
+    f->closed = facts.closed;
     f->is_file = f->store->file != NULL;
     if (f->is_file) {
         uint64_t unchecked;
@@ -217,8 +219,8 @@ static void add_reading(struct report *r, const struct figures *f)
     const struct header *h = f->header;
     const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     const unsigned len = format_key_len(h);
-    report_string(r, "hash", "hash", RECORDED, h->hash->name);
-    report_string(r, "hash seed", "seed", RECORDED, f->seed);
+    report_string(r, "hash", "hash", known(!f->closed, RECORDED), h->hash->name);
+    report_string(r, "hash seed", "seed", known(!f->closed, RECORDED), f->seed);
     report_flag(r, "secret", "secret", RECORDED, format_has_secret(h));
     report_string(r, "secret's identifier", "secret_id", known(format_has_secret(h), RECORDED),
                   f->secret_id);
@@ -414,8 +416,9 @@ static double formula(const struct figures *f)
 static bool is_sampled(const struct figures *f)
 {
     const struct kind *kind = f->header->layers[0].kind;
-    return kind->sampled_fpr != NULL && (layout_caveat(kind) != NULL || f->header->n_layers > 1 ||
-                                         fabs(f->all.fpr - formula(f)) > 1e-6 * formula(f));
+    return f->closed ||
+           (kind->sampled_fpr != NULL && (layout_caveat(kind) != NULL || f->header->n_layers > 1 ||
+                                          fabs(f->all.fpr - formula(f)) > 1e-6 * formula(f)));
 }
 
 /* Of a sampled or estimated FPR: it is right to within this factor. */

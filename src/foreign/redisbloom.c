@@ -431,6 +431,59 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     return check_design(spec, out, err);
 }
 
+/* The capacity of the first link; 0: the numbers do not fit each other. */
+static uint64_t first_capacity(const struct layout_info *info)
+{
+    uint64_t parts = 0, part = 1, expansion = info->expansion > 0 ? info->expansion : 1;
+    if (info->links == 0 || info->links > LAYOUT_LAYERS || info->capacity > MAX_KEYS)
+        return 0;
+    for (uint64_t i = 0; i < info->links; i++) {
+        parts += part;
+        part = part > MAX_KEYS / expansion ? MAX_KEYS : part * expansion;
+    }
+    return info->capacity % parts == 0 ? info->capacity / parts : 0;
+}
+
+/* A link of valkey-bloom, which has bytes, not words, and rounds k to the nearest number. */
+static bool valkey_link(uint64_t n, double error, struct kept kept, struct layer *out,
+                        struct err *err)
+{
+    double bytes = ceil((double)n * log(error) / (-8 * M_LN2 * M_LN2));
+    double k = fmax(1, floor(8 * bytes / (double)n * M_LN2 + 0.5));
+    if (!(error > 0 && error < 1) || bytes > (double)(CLASSIC_MAX_M / 8) || k > CLASSIC_MAX_K)
+        return fail(err, "the server describes a link that cannot be");
+    out->n_design = n;
+    out->fpr_design = error;
+    describe_link(8 * (uint64_t)bytes, (unsigned)k, (uint64_t)bytes, 8 * bytes / (double)n, kept,
+                  out);
+    return true;
+}
+
+static bool inform(const struct layout_spec *spec, const struct layout_info *info,
+                   struct layout_filter *out, struct err *err)
+{
+    bool scales = info->expansion > 0;
+    const struct chain c = {.options = FORCE64 | NOROUND | (scales ? 0 : NO_SCALING),
+                            .growth = scales ? (uint32_t)info->expansion : DEFAULT_GROWTH,
+                            .form = CURRENT};
+    const struct kept kept = {.options = c.options, .form = c.form, .growth = c.growth};
+    uint64_t n = first_capacity(info), before = 0;
+    double error = info->error;
+    if (n == 0 || info->keys > info->capacity || info->expansion > UINT32_MAX)
+        return fail(err, "the numbers that the server gives do not fit each other");
+    *out = (struct layout_filter){.n_layers = (unsigned)info->links, .n_added = info->keys};
+    for (unsigned i = 0; i < out->n_layers; i++) {
+        out->layer[i].n_before = before;
+        if (!valkey_link(n, error, kept, &out->layer[i], err))
+            return false;
+        before += n;
+        n *= c.growth;
+        error *= info->tightening;
+    }
+    describe_chain(SEED_64, out);
+    return check_spec(spec, &c, err) && check_design(spec, out, err);
+}
+
 static bool recognize(const struct layout_foreign *in)
 {
     struct chain c = {0};
@@ -541,6 +594,7 @@ static const struct layout layout = {
     .factor = CLASSIC_FACTOR,
     .counts = true,
     .reserve = reserve,
+    .inform = inform,
 };
 
 const struct kind kind_redisbloom = {CLASSIC_KIND(20, "redisbloom", 2), .sampled_fpr = sampled_fpr,

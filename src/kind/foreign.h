@@ -116,6 +116,13 @@ struct layout_redis {
                       struct layout_spec *out, struct err *err);
 };
 
+/* What BF.INFO tells of a filter, as valkey-bloom answers it. */
+struct layout_info {
+    uint64_t capacity, links, keys; /* of all links */
+    uint64_t expansion;             /* 0: NONSCALING */
+    double error, tightening;       /* of the first link; of each as a multiple of the one before */
+};
+
 /* Members are required unless they say what NULL means. */
 struct layout {
     const char *summary;               /* one line for help: the program that makes these filters */
@@ -196,6 +203,11 @@ struct layout {
      * `bits`. NULL: the module does not know the layout. */
     void (*reserve)(const struct layout_filter *filter, double *error, uint64_t *capacity,
                     uint32_t *expansion);
+
+    /* Describes a filter of a module that gives out neither header nor bits (valkey-bloom), by what
+     * it tells. Hash and seed are not its own. Set if `reserve` is. */
+    bool (*inform)(const struct layout_spec *spec, const struct layout_info *info,
+                   struct layout_filter *out, struct err *err);
 
     /* The number of positions that can occur, of m. NULL: all. */
     uint64_t (*reach)(const struct layer *layer);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis/module.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/bytes.h"
+#include "base/num.h"
 #include "base/sig.h"
 #include "file/chain.h"
 #include "file/design.h"
@@ -35,15 +37,37 @@ static bool is_missing(const struct reply *reply)
 static bool refused(const struct redis *r, const struct reply *reply, struct err *err)
 {
     if (says(reply, "unknown command"))
-        return redis_unfit(
-            r, err, "the server has no Bloom module with BF.SCANDUMP (valkey-bloom has none)");
+        return redis_unfit(r, err, "the server has no Bloom module");
     return redis_refused(r, reply, err);
 }
 
 static void ask_header(struct redis *r)
 {
-    redis_command(r, &r->shard->bits, 3, "BF.SCANDUMP");
-    requests_number(&r->rq, 0);
+    redis_command(r, &r->shard->bits, r->informs ? 2 : 3, r->informs ? "BF.INFO" : "BF.SCANDUMP");
+    if (!r->informs)
+        requests_number(&r->rq, 0);
+}
+
+/* Asks for the header alone, whatever the module has in its place. */
+static bool ask_alone(struct redis *r, struct err *err)
+{
+    requests_clear(&r->rq);
+    ask_header(r);
+    if (!redis_run(r, CLUSTER_REPEAT, err))
+        return false;
+    if (r->informs || !says(r->replies[0], "unknown command"))
+        return true;
+    r->informs = true;
+    return ask_alone(r, err);
+}
+
+/* Fails if the module gives out no bits. */
+static bool check_copies(const struct redis *r, struct err *err)
+{
+    return !r->informs ||
+           redis_unfit(r, err,
+                       "valkey-bloom has no BF.SCANDUMP and BF.LOADCHUNK, so its filters cannot be "
+                       "imported or exported; query, add, dedup and stats work");
 }
 
 /* The bytes in a reply to BF.SCANDUMP; NULL: the reply has none. After the last bytes, the second
@@ -56,18 +80,73 @@ static const struct reply *chunk_of(const struct reply *reply)
     return is_chunk ? &reply->elements[1] : NULL;
 }
 
+/* Is it a reply to ask_header that describes a filter? */
+static bool is_header(const struct redis *r, const struct reply *reply)
+{
+    return r->informs ? reply->type == REPLY_ARRAY : chunk_of(reply) != NULL;
+}
+
+/* The value of a field in a reply to BF.INFO; NULL: there is no such field. */
+static const struct reply *info_field(const struct reply *info, const char *name)
+{
+    for (size_t i = 0; i + 1 < info->n; i += 2) {
+        const struct reply *field = &info->elements[i];
+        if ((field->type == REPLY_STATUS || field->type == REPLY_STRING) &&
+            strcmp(field->text, name) == 0)
+            return field + 1;
+    }
+    return NULL;
+}
+
+/* A number among them; 0: there is none. */
+static uint64_t info_number(const struct reply *info, const char *name)
+{
+    const struct reply *value = info_field(info, name);
+    return value != NULL && value->type == REPLY_INTEGER && value->integer > 0
+               ? (uint64_t)value->integer
+               : 0;
+}
+
+/* A ratio between 0 and 1. */
+static bool info_ratio(const struct reply *info, const char *name, double *out)
+{
+    const struct reply *value = info_field(info, name);
+    return value != NULL && value->type == REPLY_STRING && num_fpr(value->text, out);
+}
+
+/* Decodes a reply to BF.INFO. */
+static bool take_info(struct redis *r, const struct reply *reply, struct layout_filter *filter,
+                      struct err *err)
+{
+    struct layout_info info = {.capacity = info_number(reply, "Capacity"),
+                               .links = info_number(reply, "Number of filters"),
+                               .keys = info_number(reply, "Number of items inserted"),
+                               .expansion = info_number(reply, "Expansion rate")};
+    struct err why;
+    r->size = info_number(reply, "Size");
+    if (!info_ratio(reply, "Error rate", &info.error) ||
+        (info.expansion > 0 && !info_ratio(reply, "Tightening ratio", &info.tightening)))
+        return redis_unfit(r, err,
+                           "the server's Bloom module has neither BF.SCANDUMP nor the "
+                           "error rate in BF.INFO");
+    return r->spec.kind->layout->inform(&r->spec, &info, filter, &why) ||
+           redis_unfit(r, err, why.text);
+}
+
 /* Decodes the reply to ask_header. */
-static bool take_header(const struct redis *r, const struct reply *reply,
-                        struct layout_filter *filter, struct err *err)
+static bool take_header(struct redis *r, const struct reply *reply, struct layout_filter *filter,
+                        struct err *err)
 {
     const struct kind *kind = r->spec.kind;
     struct layout_bits unset[LAYOUT_LAYERS];
     struct err why;
     if (is_missing(reply))
         return redis_absent(r, err);
-    const struct reply *header = chunk_of(reply);
-    if (header == NULL)
+    if (!is_header(r, reply))
         return refused(r, reply, err);
+    if (r->informs)
+        return take_info(r, reply, filter, err);
+    const struct reply *header = chunk_of(reply);
     const struct layout_foreign in = {
         .name = {"", ""}, .data = {(const uint8_t *)header->text}, .len = {header->n}};
     if (!kind->layout->read(&r->spec, &in, filter, unset, &why))
@@ -80,9 +159,7 @@ static bool take_header(const struct redis *r, const struct reply *reply,
 
 bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err)
 {
-    requests_clear(&r->rq);
-    ask_header(r);
-    if (!redis_run(r, CLUSTER_REPEAT, err))
+    if (!ask_alone(r, err))
         return false;
     *there = !is_missing(r->replies[0]);
     return !*there || take_header(r, r->replies[0], filter, err);
@@ -105,7 +182,7 @@ static void adopt(struct redis *r, const struct layout_filter *filter)
     const struct key_rule rule = {0};
     struct header *h = &r->header;
     header_begin_foreign(h, filter, &rule, true);
-    h->file_len = h->layers[0].kind->layout->file_len(filter);
+    h->file_len = r->informs ? r->size : h->layers[0].kind->layout->file_len(filter);
     h->counters.keys_added = filter->n_added;
     r->latest = *filter;
 }
@@ -155,7 +232,7 @@ static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end
     const struct reply *answers = r->replies[0], *header = r->replies[1];
     if (is_missing(header))
         return fail_changed(r, err);
-    if (chunk_of(header) == NULL)
+    if (!is_header(r, header))
         return refused(r, header, err);
     if (answers->type != REPLY_ARRAY || answers->n != count)
         return refused(r, answers, err);
@@ -220,7 +297,7 @@ static enum add_result take_added(struct redis *r, const struct reply *reply, ui
             continue;
         bool any = reply->type == REPLY_ARRAY && next < reply->n;
         const struct reply *answer = any ? &reply->elements[next++] : reply;
-        if (says(answer, "filter is full"))
+        if (says(answer, "filter is full") || says(answer, "memory limit"))
             return refuse_full(r, answer, err);
         if (!any || answer->type != REPLY_INTEGER) {
             refused(r, answer, err);
@@ -311,9 +388,33 @@ static bool take_layers(const struct header *h, const struct layout_bits *bits, 
     return true;
 }
 
+/* Without the bits, the census follows from the number of keys that were new to the filter. What it
+ * took for known is a sum of independent events. */
+static bool keys_census(struct redis *r, struct census *layer, struct census *all, struct err *err)
+{
+    struct header *h = &r->header;
+    double dropped;
+    if (!module_check(r, err))
+        return false;
+    *all = (struct census){.fpr = fpr_now(h)};
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        double n = (double)chain_keys_in(h, &h->counters, i);
+        double fpr = h->layers[i].kind->fpr_at(&h->layers[i], n);
+        layer[i] = (struct census){.fpr = fpr, .n = n, .bits_set = NAN};
+        h->layers[i].fpr_closed = fpr;
+    }
+    chain_given(h, &h->counters, &all->n, &dropped);
+    double error = 1.96 * sqrt(dropped);
+    all->n_low = fmax(all->n - error, (double)h->counters.keys_added);
+    all->n_high = all->n + error;
+    return true;
+}
+
 bool module_census(struct redis *r, unsigned threads, struct census *layer, struct census *all,
                    struct err *err)
 {
+    if (r->informs)
+        return keys_census(r, layer, all, err);
     struct layout_filter filter;
     struct layout_bits bits[LAYOUT_LAYERS] = {0};
     uint8_t *data[FORMAT_MAX_LAYERS] = {0};
@@ -357,6 +458,8 @@ bool module_create(struct redis *r, const struct layout_filter *filter, struct e
     uint32_t expansion;
     char text[ERROR_TEXT];
     filter->layer[0].kind->layout->reserve(filter, &error, &capacity, &expansion);
+    if (r->informs && expansion != 0)
+        error /= 2; /* it gives the first link all of the error, not half of it */
     snprintf(text, sizeof text, "%.17g", error);
     requests_clear(&r->rq);
     redis_command(r, &r->shard->bits, expansion != 0 ? 6 : 5, "BF.RESERVE");
@@ -413,7 +516,7 @@ bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bi
     const struct layout *layout = r->spec.kind->layout;
     struct err why;
     bool there;
-    if (!module_look(r, filter, &there, err))
+    if (!module_look(r, filter, &there, err) || !check_copies(r, err))
         return false;
     const struct reply *chunk = there ? chunk_of(r->replies[0]) : NULL;
     if (chunk == NULL)
@@ -519,12 +622,10 @@ bool module_may_push(struct redis *r, bool merge, struct err *err)
 {
     if (merge)
         return redis_unfit(r, err, "the Bloom module cannot unite filters, as --merge wants");
-    requests_clear(&r->rq);
-    ask_header(r);
-    if (!redis_run(r, CLUSTER_REPEAT, err))
-        return false;
-    return is_missing(r->replies[0]) || chunk_of(r->replies[0]) != NULL ||
-           refused(r, r->replies[0], err);
+    return ask_alone(r, err) &&
+           (is_missing(r->replies[0]) || is_header(r, r->replies[0]) ||
+            refused(r, r->replies[0], err)) &&
+           check_copies(r, err);
 }
 
 bool module_write(struct temporary *t, const struct layout_filter *filter,

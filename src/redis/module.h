@@ -7,6 +7,9 @@
  *     BF.MEXISTS key item ...               tells which items are in
  *     BF.INSERT key NOCREATE ITEMS item ... adds items, and tells which were not in
  *
+ * A module without BF.SCANDUMP (valkey-bloom) is asked BF.INFO in its place: it describes the
+ * filter as well, but nothing gives out its bits.
+ *
  * BF.MADD is not used: if the filter does not exist (any more), it would make one with the module's
  * defaults. Commands are atomic, so of several processes that add the same key, only one is told
  * that it was new.

@@ -74,6 +74,8 @@ struct redis {
     struct creation creation; /* of redis_prepare */
 
     struct layout_filter latest; /* of the Bloom module: from the header that was read last */
+    bool informs;                /* it has no headers, but BF.INFO (valkey-bloom) */
+    uint64_t size;               /* then: bytes on the server */
 
     pthread_mutex_t lock;         /* for all that follows */
     struct requests rq;           /* the current commands */

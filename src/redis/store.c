@@ -19,8 +19,10 @@ static struct redis *redis_of(struct store *s)
 static void describe(const struct store *s, struct facts *facts)
 {
     const struct redis *r = (const struct redis *)(const void *)s;
-    *facts = (struct facts){
-        .layers = {&r->header, r->data}, .counters = r->header.counters, .n_shards = r->n_shards};
+    *facts = (struct facts){.layers = {&r->header, r->data},
+                            .counters = r->header.counters,
+                            .n_shards = r->n_shards,
+                            .closed = r->informs};
 }
 
 static bool query(struct store *s, struct hashes keys, size_t n, uint64_t *present, struct err *err)

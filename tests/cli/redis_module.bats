@@ -260,12 +260,78 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     redis_start plain
     for key in none k; do
         name=$(uri $key '' plain)
-        refuses "seen: cannot use '$name': the server has no Bloom module with BF.SCANDUMP (valkey-bloom has none)" seen query "$name" -k 1
+        refuses "seen: cannot use '$name': the server has no Bloom module" seen query "$name" -k 1
         redis plain SETBIT k 0 0
     done
     seq 9 | seen create --layout redisbloom -n 100 -p 0.01 f.seen
-    refuses "seen: cannot use '$name': the server has no Bloom module with BF.SCANDUMP (valkey-bloom has none)" seen export f.seen -o "$name"
+    refuses "seen: cannot use '$name': the server has no Bloom module" seen export f.seen -o "$name"
     [ "$(redis plain DBSIZE)" = 1 ]
+}
+
+@test "valkey-bloom: query, add, dedup and stats" {
+    local name n
+    valkey_start v
+    for options in 'EXPANSION 3' NONSCALING; do
+        redis v FLUSHALL
+        # shellcheck disable=SC2086 # words
+        redis v BF.RESERVE k 0.01 5000 $options
+        name=$(uri k '' v)
+        seq 4000 | seen dedup "$name" >new
+        n=$(wc -l <new)
+        [ "$n" -gt 3950 ]
+        equal "$(redis v BF.INFO k | grep -A 1 inserted | tail -n 1)" "$n"
+        prints_nothing seen dedup "$name" <(seq 4000)
+        seq 4000 | cmp - <(seq 9000 | seen query "$name" | head -n 4000)
+        [ "$(seq 10001 20000 | seen query -c "$name")" -lt 150 ]
+        seen stats --json "$name" >stats
+        jq -e --argjson n "$n" '.n_low <= 4000 and 4000 <= .n_high and .n_high < 4100 and
+            .keys_added == $n and .bytes == 5991 and .hash == null and .seed == null and
+            .sources.fpr_current == "estimated" and .fpr_current > 0.003 and .fpr_current < 0.0055 and
+            .layers[0].n_design == 5000 and .layers[0].m == 47928 and .layers[0].k == 7' stats
+        says '^current FPR +[0-9.]+ +estimated' seen stats "$name"
+    done
+    seen dedup "$name" <(seq 20000) >new 2>err || [ $? = 2 ]
+    grep -q ": not added: '$name' is full: it was made for 5000 keys$" err
+    [ "$(redis v BF.INFO k | grep -A 1 inserted | tail -n 1)" = 5000 ]
+}
+
+@test "valkey-bloom: a filter that grows, and one that is made by --create" {
+    valkey_start v
+    redis v BF.RESERVE k 0.001 1000 EXPANSION 2
+    quiet seen add "$(uri k '' v)" <(seq 6000)
+    seen stats --json "$(uri k '' v)" | jq -e '[.layers[].n_design] == [1000, 2000, 4000] and
+        [.layers[].n_estimate][0:2] == [1000, 2000] and .n_low <= 6000 and 6000 <= .n_high and
+        .fpr_design == 0.002 and .layout == "redisbloom:expansion=2,scaling=yes"'
+    says '^load .* of the newest layer, grows only in Redis when full +estimated$' \
+        seen stats "$(uri k '' v)"
+    # The rate of all links together is the one that was asked for.
+    seq 500 | quiet seen add --create -n 1000 -p 0.001 "$(uri new '' v)"
+    redis v BF.INFO new | grep -A 1 'Error rate' | grep -qx 0.00050000000000000001
+    seen stats --json "$(uri new '' v)" | jq -e '.fpr_design == 0.001'
+}
+
+@test "valkey-bloom: what it cannot do is said" {
+    local name
+    valkey_start v
+    name=$(uri k '' v)
+    for command in 'query -k 1' 'add -k 1' stats 'import -o g.seen'; do
+        read -ra words <<<"$command"
+        refuses "seen: cannot use '$name': there is no key 'k'" seen "${words[@]}" "$name"
+    done
+    seq 9 | seen create --layout redisbloom -n 100 -p 0.01 f.seen
+    local why="valkey-bloom has no BF.SCANDUMP and BF.LOADCHUNK, so its filters cannot be imported \
+or exported; query, add, dedup and stats work"
+    refuses "seen: cannot use '$name': $why" seen export f.seen -o "$name"
+    redis v BF.RESERVE k 0.01 100
+    refuses "seen: cannot use '$name': $why" seen export f.seen -o "$name"
+    refuses "seen: cannot use '$name': $why" seen import "$name" -o g.seen
+    name=$(uri k expansion=3 v)
+    refuses "seen: cannot use '$name': its expansion is 2" seen query "$name" -k 1
+    redis v SET text 1
+    name=$(uri text '' v)
+    refuses "seen: cannot use '$name': the key holds a value of another type" seen query "$name" -k 1
+    [ "$(redis v DBSIZE)" = 2 ]
+    [ ! -e g.seen ]
 }
 
 @test "a filter that vanishes while keys are added or asked is not made anew" {

@@ -5,13 +5,21 @@
 # SEEN_REDISBLOOM=/path/of/redisbloom.so the tests run on redis-server and that one.
 #
 #     bloom_start NAME [BYTES]    as redis_start; the stand-in gives out BYTES of a filter at once
+#     valkey_start NAME           the stand-in for a server with valkey-bloom
 
 bloom_start()
 {
     if [ -n "${SEEN_REDISBLOOM-}" ]; then
         redis_start "$1" --loadmodule "$SEEN_REDISBLOOM"
-        return
+    else
+        stand_in "$@"
     fi
+}
+
+valkey_start() { stand_in "$1" valkey; }
+
+stand_in()
+{
     redis_directory
     mkdir -p "$REDIS_DIR/$1"
     PYTHONDONTWRITEBYTECODE=1 setpriv --pdeathsig KILL \

@@ -2,18 +2,22 @@
 # SPDX-License-Identifier: MIT
 """Stands in for a Redis server with the module RedisBloom, which no package has.
 
-Usage: bloom_server.py SOCKET [BYTES]
+Usage: bloom_server.py SOCKET [BYTES | valkey]
 
 It answers on a Unix socket (RESP2) the BF commands that seen uses, as the module of versions 2.2.10
 and later does, with the chains of tests/interop/second.py: their hashes, links and headers are those
 of the golden dumps in tests/vectors, which the real module wrote. Of Redis itself it has what the
 tests need. BF.SCANDUMP returns at most BYTES bytes at once (default: 16 MiB, as the module).
 
+With "valkey" it is a server with valkey-bloom 1.0: without BF.SCANDUMP and BF.LOADCHUNK, with more
+in BF.INFO, and with other links: the first has all of the error rate, and whole bytes.
+
 What it cannot show is that the real module answers like this. The tests run on that one if
 SEEN_REDISBLOOM names its redisbloom.so (tests/lib/bloom.bash).
 """
 
 import asyncio
+import math
 import os
 import struct
 import sys
@@ -70,6 +74,40 @@ def chain_from(header):
     return chain
 
 
+class ValkeyChain(second.Chain):
+    MOST = 128 << 20  # bytes, bf.bloom-memory-usage-limit
+
+    def __init__(self, n, error, options, growth):
+        self.options, self.growth, self.links = options, growth, []
+        self.error, self.first = error, n
+        self.append(n)
+
+    def append(self, n):
+        link = second.Link(n, self.error * 0.5 ** len(self.links), self.options)
+        link.bytes = math.ceil(n * math.log(link.error) / (-8 * math.log(2) ** 2))
+        link.bits = link.mod = 8 * link.bytes
+        link.k = max(1, math.floor(link.bits / n * math.log(2) + 0.5))
+        link.data = bytearray(link.bytes)
+        if sum(each.bytes for each in self.links) + link.bytes > self.MOST:
+            raise Full("ERR operation exceeds bloom object memory limit")
+        self.links.append(link)
+
+    def add(self, key):
+        last = self.links[-1]
+        if last.size >= last.entries:
+            self.append(last.entries * self.growth)
+        self.links[-1].add(*self.pair(key))
+
+    def most(self):
+        """How far it can grow."""
+        n, total, used, i = self.first, 0, 0, 0
+        while True:
+            used += math.ceil(n * math.log(self.error * 0.5 ** i) / (-8 * math.log(2) ** 2))
+            if used > self.MOST:
+                return total
+            total, n, i = total + n, n * self.growth, i + 1
+
+
 def place(chain, at):
     """The link that has the byte at this offset of all bits, and the offset in it."""
     for link in chain.links:
@@ -90,8 +128,8 @@ def add(chain, item):
 
 
 class Server:
-    def __init__(self, chunk):
-        self.chunk = chunk
+    def __init__(self, chunk, chain=second.Chain):
+        self.chunk, self.make_chain = chunk, chain
         self.values, self.ends, self.denied = {}, {}, set()
         self.connections = set()
         self.awaited = None  # [name, number, words]: AFTER
@@ -150,7 +188,7 @@ class Server:
             raise Refused("ERR item exists")
         scales = b"NONSCALING" not in words
         growth = int(words[words.index(b"EXPANSION") + 1]) if b"EXPANSION" in words else 2
-        self.values[key] = second.Chain(
+        self.values[key] = self.make_chain(
             number(capacity, int, "ERR bad capacity"), number(error, float, "ERR bad error rate"),
             second.FORCE64 | second.NOROUND | (0 if scales else second.NO_SCALING), growth)
         return Status("OK")
@@ -310,6 +348,21 @@ class Server:
         return ms if ms < 0 else ms // 1000
 
 
+class ValkeyServer(Server):
+    do_bf_scandump = do_bf_loadchunk = None
+
+    def __init__(self):
+        super().__init__(0, ValkeyChain)
+
+    def do_bf_info(self, key):
+        chain, info = self.chain(key), super().do_bf_info(key)
+        info[8:8] = [Status("Error rate"), b"%.17g" % chain.error]
+        if info[-1] is not None:
+            info += [Status("Tightening ratio"), b"0.5",
+                     Status("Max scaled capacity"), chain.most()]
+        return info
+
+
 def encode(answer):
     if answer is None:
         return b"$-1\r\n"
@@ -375,7 +428,8 @@ async def serve(server, reader, writer):
 
 
 async def main():
-    server = Server(int(sys.argv[2]) if len(sys.argv) > 2 else 16 << 20)
+    mode = sys.argv[2] if len(sys.argv) > 2 else str(16 << 20)
+    server = ValkeyServer() if mode == "valkey" else Server(int(mode))
     listening = await asyncio.start_unix_server(
         lambda reader, writer: serve(server, reader, writer), sys.argv[1])
     await listening.serve_forever()
