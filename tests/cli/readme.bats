@@ -30,6 +30,41 @@ END
     [ "$(tail -n 1 out | cut -d ' ' -f 1)" -ge 12 ]
 }
 
+@test "the commands of the README print what those that people know print" {
+    seq 3 9 >old
+    printf '%s\n' 12 b,7 2 b,7 c,7 9 2 12 31 a,4 2 >f
+    printf '%s\n' 4 40 9 90 x >new
+    # alike LEFT RIGHT: LEFT stands in a row of the README before RIGHT. sort, uniq and comm print in order.
+    alike() {
+        grep -F -e "\`${1//|/\\|}\`" "$SOURCE/README.md" >row
+        echo "$1"
+        grep -qF -e "\`${2//|/\\|}\`" row
+        bash -c "$1" >left
+        bash -c "$2" >right
+        [ -s left ]
+        case $1 in
+        sort* | comm*) sed 's/^ *\([0-9]*\) /\1\t/' left | sort | diff - <(sort right) ;;
+        *) diff left right ;;
+        esac
+    }
+    alike "awk '!a[\$0]++' f" 'seen dedup f'
+    alike 'sort -u f' 'seen dedup f'
+    sed -n '/,/p' f >fields
+    mv f lines
+    mv fields f
+    alike "awk -F, '!a[\$2]++' f" 'seen dedup -d, -f 2 f'
+    mv lines f
+    alike 'grep -xFf old new' 'seen query --list old new'
+    alike 'grep -vxFf old new' 'seen query -v --list old new'
+    alike 'comm -13 <(sort old) <(sort new)' 'seen query -v --list old new'
+    alike 'sort f | uniq -d' 'seen dedup -v f | seen dedup'
+    seen create --counted c.seen f
+    alike 'sort f | uniq -c' 'seen query --show-counts c.seen f | seen dedup'
+    grep -F "\`sed -n 's/^1\\t//p'\`" "$SOURCE/README.md"
+    seen query --show-counts c.seen f | sed -n 's/^1\t//p' | sort >right
+    sort f | uniq -u | diff - right
+}
+
 @test "the links of the README lead to files" {
     grep -oE '\]\([^)]+\)' "$SOURCE/README.md" | sed 's/^](//; s/)$//' | grep -v : >links
     [ "$(wc -l <links)" -ge 10 ]
