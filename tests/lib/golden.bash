@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The golden files: filters that version 1.0.0 of seen made, of every kind, layout, policy and preparation, in
+# The golden files: filters that version 1.0.0 of seen made, of everything that its format can hold, in
 # tests/vectors/seen. tests/vectors/seen/make made them; tests/cli/golden.bats reads them.
 #
 # A row of manifest.tsv is a filter: its name; the form of its records; the options that a query needs, or -; how many
@@ -21,9 +21,19 @@ form()
         nul) seq "$2" "$3" | tr '\n' '\0' ;;
         csv) seq -f 'x,%.0f,y' "$2" "$3" ;;
         table) seq -f ' x   %.0f  y' "$2" "$3" ;;
+        json) seq -f '{"n": 7, "id": "Key-%.0f"}' "$2" "$3" ;;
+        # Those that other programs added, and others.
+        vector) vector keys "$2" "$3" ;;
+        vector2) vector keys2 "$2" "$3" ;;
         crlf) seq "$2" "$3" | sed 's/$/\r/' ;;
         *) return 1 ;;
     esac
+}
+
+# vector FOLDER FIRST LAST: these of the records of a folder of tests/vectors.
+vector()
+{
+    { cat "$SOURCE/tests/vectors/$1"/{keys,absent}.txt && seq -f 'Key-%.0f' 2001 "$3"; } | sed -n "$2,$3p"
 }
 
 # found FILTER FORM OPTIONS: the numbers of the records that it has, of all that are asked.
@@ -31,7 +41,13 @@ found()
 {
     local options=()
     [ "$3" = - ] || read -ra options <<<"$3"
-    form "$2" 1 "$ASKED" | (cd "$GOLDEN" && seen query "${options[@]}" -n "$1") | tr '\0' '\n' | cut -d : -f 1
+    form "$2" 1 "$ASKED" | in_golden "${options[@]}" -n "$1" | tr '\0' '\n' | cut -d : -f 1
+}
+
+# in_golden ARGUMENT...: a query beside the secret of the golden files, which may find nothing.
+in_golden()
+{
+    (cd "$GOLDEN" || exit; seen query "$@" || [ $? = 1 ])
 }
 
 # facts FILTER: what stats says that is stored in the file.
