@@ -434,6 +434,12 @@ bool keyopt_is_records(const struct keyopt *keyopt, const char *path, bool or_em
            (len > GZIP_MAGIC && gzip_like(start, len) && !keyopt->no_gzip);
 }
 
+/* Does the message say already that it is another program's filter? That may be a line of text. */
+static bool says_import(const struct err *err)
+{
+    return strstr(err->text, "seen import") != NULL;
+}
+
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)
 {
     uint8_t start[8];
@@ -448,12 +454,12 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
             fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
             return true;
         }
-    return false;
+    return says_import(err);
 }
 
 void keyopt_advise_list(const char *path, struct err *err)
 {
-    if (keyopt_is_list(path))
+    if (!says_import(err) && keyopt_is_list(path))
         fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
 }
 

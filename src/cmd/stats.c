@@ -58,7 +58,8 @@ struct figures {
     const struct header *header;
     bool is_file;    /* else it has no pages to check */
     unsigned shards; /* 1: the filter is not sharded */
-    bool closed;     /* facts.closed */
+    uint64_t bytes;
+    bool closed; /* facts.closed */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged;    /* pages */
@@ -85,6 +86,7 @@ static bool read_census(unsigned threads, struct figures *f, struct err *err)
     struct facts facts;
     store_describe(f->store, &facts);
     f->shards = facts.n_shards > 1 ? facts.n_shards : 1;
+    f->bytes = facts.bytes;
     f->closed = facts.closed;
     f->is_file = f->store->file != NULL;
     if (f->is_file) {
@@ -257,7 +259,7 @@ static void add_file(struct report *r, const struct figures *f)
     report_uint(r, "changed", "changed", FORM_TIME, known(h->changed != 0, RECORDED), h->changed);
     report_uint(r, "damaged pages", "pages_damaged", FORM_COUNT,
                 known(f->health == FILTER_CLEAN && f->is_file, EXACT), f->damaged);
-    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, h->file_len);
+    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, f->bytes);
 }
 
 static bool is_rough_estimate(const struct figures *f)
@@ -468,7 +470,7 @@ static void add_fpr(struct report *r, const struct figures *f)
 static void add_space(struct report *r, const struct figures *f)
 {
     const struct census *all = &f->all;
-    double bits = 8 * (double)f->header->file_len;
+    double bits = 8 * (double)f->bytes;
     double needed = all->fpr > 0 ? all->n * -exact_log(all->fpr) / exact_log(2) : 0;
     report_number(r, "bits a key", "bits_per_key", FORM_DECIMAL, known(all->n > 0, by_keys(f)),
                   bits / all->n);
@@ -577,7 +579,7 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
     report_pick(r, all, "fpr_design");
     report_pick(r, all, "bytes");
     if (f->all.n > 0)
-        report_remark(r, ", %.2f bits a key", 8 * (double)h->file_len / f->all.n);
+        report_remark(r, ", %.2f bits a key", 8 * (double)f->bytes / f->all.n);
     if ((h->prep & ~(uint32_t)PREP_ENCODING) != 0)
         report_pick(r, all, "preparation");
     if (prep_encoding(h->prep) != 0)

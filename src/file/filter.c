@@ -222,31 +222,43 @@ static bool load(struct filter *f, struct err *err)
            filter_prepare(f, &f->header, err);
 }
 
-/* Adds to the message about a file that is not a filter what it seems to be. */
-static void advise(const struct filter *f, struct err *err)
+/* Adds what a file seems to be, from its first n bytes and its layout. */
+static void name_content(const struct filter *f, const struct layout_foreign *in, size_t n,
+                         struct err *err)
 {
-    uint8_t head[CONTENT_HEAD] = {0};
-    struct stat st;
-    size_t n, len;
+    const uint8_t *head = in->data[0];
     const struct kind *kind;
-    if (fstat(f->fd, &st) != 0 || !disk_read(f->fd, head, sizeof head, 0, &n) || n < 16 ||
-        format_is_filter(head, n))
-        return;
-    const struct layout_foreign in = {.data = {head}, .len = {(uint64_t)st.st_size}};
-    const struct content *c = content_find(head, n);
-    for (unsigned i = 0; c == NULL && (kind = kind_number(i)) != NULL; i++)
+    for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
         if (kind_is_foreign(kind) && kind->layout->recognize != NULL &&
-            kind->layout->recognize(&in)) {
-            len = layout_base(kind->layout, f->path);
+            kind->layout->recognize(in)) {
+            int len = (int)layout_base(kind->layout, f->path);
             fail_more(err, ": it looks like one of %s; %sseen import --layout %s %.*s -o FILTER",
                       kind->name, f->writable ? "its own program adds to it, or " : "", kind->name,
-                      (int)len, f->path);
+                      len, f->path);
             return;
         }
+    const struct content *c = content_find(head, n);
     if (c != NULL && c == content_find_filter(head, n))
         fail_more(err, ": it is %s; %s", c->what, c->reader);
     else if (c != NULL)
         fail_more(err, ": it is %s", c->what);
+}
+
+/* Adds to the message about a file that is not a filter what it seems to be. A layout is recognised
+ * by the whole file, which is mapped. */
+static void advise(const struct filter *f, struct err *err)
+{
+    struct stat st;
+    struct mapped map;
+    if (fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 16 ||
+        !mapped_open(&map, f->fd, (uint64_t)st.st_size, f->path))
+        return;
+    const struct layout_foreign in = {
+        .name = {f->path}, .data = {(const uint8_t *)map.data}, .len = {map.len}};
+    size_t n = map.len < CONTENT_HEAD ? map.len : CONTENT_HEAD;
+    if (!format_is_filter(in.data[0], n))
+        name_content(f, &in, n, err);
+    mapped_close(&map);
 }
 
 bool filter_open(struct filter *f, const char *path, enum filter_mode mode, struct err *err)

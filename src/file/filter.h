@@ -44,6 +44,7 @@ struct filter {
     bool settled;       /* false: a writer was about to leave, and would change it once more */
     bool in_memory;     /* there is no file, or it is not made yet */
     bool unnamed;       /* the file has no name (filter_open_unnamed) */
+    uint64_t foreign;   /* bytes of another program's files, of which this is a copy; 0: of none */
     bool writable;
     uint8_t *map; /* shared mapping of at least header.file_len bytes; NULL: not open */
     uint64_t map_len;

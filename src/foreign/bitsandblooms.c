@@ -99,7 +99,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         return false;
     bool given = c.m != 0;
     if (given != (c.k != 0))
-        return fail(err, "layout bitsandblooms: bits and k need each other");
+        return fail(err, "layout bitsandblooms: give both or none of bits=M and k=K");
     if (!given) {
         n = n > 0 ? n : 1;
         p = p > 0 ? p : DEFAULT_FPR;
@@ -226,10 +226,10 @@ static bool agrees(const struct layout_spec *spec, const struct parts *f, struct
     if (!classic_given(spec, BITS, HASHES, CLASSIC_MAX_M, &c, err))
         return false;
     if ((c.m != 0 && c.m != f->m) || (c.k != 0 && c.k != f->k))
-        return fail(err, "it says bits=%" PRIu64 " and k=%" PRIu64, f->m, f->k);
+        return fail(err, "it has bits=%" PRIu64 " and k=%" PRIu64 ": leave both out", f->m, f->k);
     bool wanted = layout_choice(spec, JSON) == 1;
     return spec->value[JSON] == NULL || wanted == (f->form != 0) ||
-           fail(err, "it is %sJSON", wanted ? "not " : "");
+           fail(err, "it is %sJSON: leave out json=", wanted ? "not " : "");
 }
 
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,

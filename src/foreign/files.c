@@ -175,6 +175,7 @@ static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err
     struct mapped map;
     if (fstat(fd, &st) != 0)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
+    f->size += (uint64_t)st.st_size;
     if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
         return read_unmapped(f, i, fd, err);
     if (!mapped_open(&map, fd, (uint64_t)st.st_size, f->in.name[i]))

@@ -28,6 +28,7 @@
  * unless it is short. */
 struct foreign_files {
     struct layout_foreign in;
+    uint64_t size; /* bytes of the files, as they are on disk */
     /* The rest is private. */
     const struct layout_spec *spec;
     const char *dir;

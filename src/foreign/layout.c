@@ -56,8 +56,6 @@ static bool check_choice(const struct layout_spec *spec, const struct layout_par
                          const char *value, struct err *err)
 {
     char known[LAYOUT_TEXT] = "";
-    if (value[0] == '\0')
-        return fail(err, "layout %s: %s has no value", spec->kind->name, param->name);
     if (param->choices == NULL || find_choice(param->choices, value) >= 0)
         return true;
     for (const char *at = param->choices;; at++) {

@@ -242,7 +242,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
     if (!layout_number(spec, EXPANSION, UINT32_MAX, &growth, err))
         return false;
     if (!scales && growth != 0)
-        return fail(err, "layout redisbloom: with scaling=no there is no expansion");
+        return fail(err, "layout redisbloom: expansion=N needs scaling=yes");
     if (layout_choice(spec, SEED) != 0)
         return fail(err, "layout redisbloom: seed=32 is for import only");
     struct kept kept = {.options = FORCE64 | NOROUND | (scales ? 0 : NO_SCALING),

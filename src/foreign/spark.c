@@ -118,7 +118,7 @@ static bool seed_of(const struct layout_spec *spec, uint64_t *seed, struct err *
     long long n = strtoll(text, &end, 10);
     *seed = (uint32_t)n;
     return (end != text && *end == '\0' && n >= INT32_MIN && n <= UINT32_MAX) ||
-           fail(err, "layout spark: seed is '%s', but must be a number of 32 bits", text);
+           fail(err, "layout spark: seed is '%s', but must be an integer of 32 bits", text);
 }
 
 /* optimalNumOfBits and optimalNumOfHashFunctions: doubles, in Java's order. */
@@ -141,7 +141,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                         .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5)),
                         .variant = layout_choice(spec, VERSION) + 1};
     if (c.variant == 1 && seed != 0)
-        return fail(err, "layout spark: filters of version 1 have no seed");
+        return fail(err, "layout spark: seed=S needs version=2");
     classic_begin(spec, &c, out);
     out->seed = seed;
     layout_set_design(out, n, p);
@@ -196,9 +196,9 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     if (!seed_of(spec, &seed, err) || !parse(in->data[0], len, &f, err))
         return false;
     if (spec->value[VERSION] != NULL && layout_choice(spec, VERSION) + 1 != f.c.variant)
-        return fail(err, "its version is %" PRIu64, f.c.variant);
+        return fail(err, "its version is %" PRIu64 ": leave out version=", f.c.variant);
     if (spec->value[SEED] != NULL && seed != f.seed)
-        return fail(err, "its seed is %" PRId32, (int32_t)f.seed);
+        return fail(err, "its seed is %" PRId32 ": leave out seed=", (int32_t)f.seed);
     if (len != f.len)
         return fail(err, "it has %" PRIu64 " bytes, but %" PRIu64 " bits make %" PRIu64, len, f.c.m,
                     f.len);

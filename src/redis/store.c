@@ -22,6 +22,7 @@ static void describe(const struct store *s, struct facts *facts)
     *facts = (struct facts){.layers = {&r->header, r->data},
                             .counters = r->header.counters,
                             .n_shards = r->n_shards,
+                            .bytes = r->header.file_len,
                             .closed = r->informs};
 }
 

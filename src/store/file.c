@@ -40,6 +40,7 @@ static void describe(const struct store *s, struct facts *facts)
     const struct filter *f = &file->filter;
     bool has_session = file->writer.session.filter != NULL;
     *facts = (struct facts){.layers = filter_layers(f),
+                            .bytes = f->foreign > 0 ? f->foreign : f->header.file_len,
                             .counters =
                                 has_session ? file->writer.session.counters : f->header.counters};
 }

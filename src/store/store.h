@@ -43,6 +43,7 @@ struct facts {
     struct counters counters; /* as they are now, if keys are being added */
     unsigned n_shards;        /* number of shards, each with these layers; a key is in one of them;
                                  0: the filter is not sharded */
+    uint64_t bytes;           /* of its file, or on the server */
     bool closed;              /* nobody is told its bits and hashes: rates are by number of keys */
 };
 

@@ -91,6 +91,7 @@ static bool open_foreign(struct filter *f, const char *path, const struct layout
         filter_close(f);
         ok = false;
     }
+    f->foreign = files.size;
     if (ok && how->told != NULL) {
         layout_show(&filter, text, sizeof text);
         how->told(path, text);

@@ -149,20 +149,20 @@ bitsandblooms|it is not base64 as the program writes it|{"m":64,"k":1,"b":"AAAAA
 bitsandblooms|it is not base64 as the program writes it|{"m":64,"k":1,"b":"AAAAAAAAAEAAAA+AAAAAAA=="}
 bitsandblooms|it is not base64 as the program writes it|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAAA="}
 bitsandblooms|bit 63 is set, but there are 60 bits|{"m":60,"k":1,"b":"AAAAAAAAAECAAAAAAAAAAA=="}
-bitsandblooms:bits=60|it says bits=64 and k=1|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
-bitsandblooms:json=no|it is JSON|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
+bitsandblooms:bits=60|it has bits=64 and k=1: leave both out|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
+bitsandblooms:json=no|it is JSON: leave out json=|{"m":64,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
 spark|it ends within its header|\0\0\0\1\0\0\0\1
 spark|its version is 3; known are 1 and 2|\0\0\0\3\0\0\0\1\0\0\0\1\0\0\0\1
 spark|its number of words is 0|\0\0\0\1\0\0\0\1\0\0\0\0
 spark|its number of words is -1|\0\0\0\1\0\0\0\1\377\377\377\377
 spark|its number of positions is 0, not from 1 to 4096|\0\0\0\1\0\0\0\0\0\0\0\1
 spark|it has 13 bytes, but 64 bits make 20|\0\0\0\1\0\0\0\1\0\0\0\1a
-spark:version=2|its version is 1|\0\0\0\1\0\0\0\1\0\0\0\1abcdefgh
-spark:seed=5|its seed is -1|\0\0\0\2\0\0\0\1\377\377\377\377\0\0\0\1abcdefgh
+spark:version=2|its version is 1: leave out version=|\0\0\0\1\0\0\0\1\0\0\0\1abcdefgh
+spark:seed=5|its seed is -1: leave out seed=|\0\0\0\2\0\0\0\1\377\377\377\377\0\0\0\1abcdefgh
 END
-    refuses "seen: layout spark: seed is 'x', but must be a number of 32 bits" seen create --layout spark:version=2,seed=x -k a f.seen
-    refuses "seen: layout spark: filters of version 1 have no seed" seen create --layout spark:seed=7 -k a f.seen
-    refuses "seen: layout bitsandblooms: bits and k need each other" seen create --layout bitsandblooms:bits=64 -k a f.seen
+    refuses "seen: layout spark: seed is 'x', but must be an integer of 32 bits" seen create --layout spark:version=2,seed=x -k a f.seen
+    refuses "seen: layout spark: seed=S needs version=2" seen create --layout spark:seed=7 -k a f.seen
+    refuses "seen: layout bitsandblooms: give both or none of bits=M and k=K" seen create --layout bitsandblooms:bits=64 -k a f.seen
 }
 
 @test "a filter of another program is asked as it is" {
@@ -238,6 +238,38 @@ END
     rejects "seen: no layout 'guave': *" seen stats --layout guave it
     head -c 1000 it >part
     rejects "seen: 'part' is not a seen filter*" seen query part -k a
+}
+
+@test "a filter as it is: stats has the size of its own files" {
+    local file
+    golden redisbloom/rb_scale_e05_n100.header >chain.header
+    golden redisbloom/rb_scale_e05_n100.data >chain.data
+    for file in guava/g64_utf8_n500_p03_over.guava guavaser/gj_utf8_n1000_p02.ser dcso/dc_n1000_p01.bloom \
+        dcso/dc_n1000_p01.bloom.gz bitsandblooms/bb_json_n1000_p1.json spark/sp2_str_n1000_p03.spark; do
+        golden $file >it
+        seen stats --json it | jq -e ".bytes == $(size it) and
+            (.bits_per_key - 8 * .bytes / .n_estimate | fabs) < 1e-6"
+    done
+    seen stats --json chain | jq -e ".bytes == $(($(size chain.header) + $(size chain.data)))"
+    seen stats --prometheus it | grep -qx "seen_filter_size_bytes{file=\"it\"} $(size it)"
+    says '^file size +936 B, 7.47 bits a key +exact$' seen stats it
+}
+
+@test "a filter is recognised by its whole content, however long" {
+    local command
+    seq 9000 >keys
+    seen create --layout bitsandblooms:json=yes -p 0.01 f.seen keys
+    seen export f.seen -o long.json
+    [ "$(size long.json)" -gt 9000 ]
+    [ "$(seen query -c long.json keys)" = 9000 ]
+    for command in 'verify F' 'create --from F g.seen' 'add F keys' 'dedup F -k a' 'remove F keys'; do
+        # shellcheck disable=SC2086
+        run -2 --separate-stderr seen ${command/F/long.json}
+        [[ $stderr == *": it looks like one of bitsandblooms; "*"seen import --layout bitsandblooms long.json -o FILTER" ]]
+    done
+    golden spark/sp1_str_n1000_p03.spark >it
+    refuses "seen: 'it' is not a seen filter: it looks like one of spark; its own program adds to it, or seen import \
+--layout spark it -o FILTER" seen add it keys
 }
 
 @test "spark: a seed is kept, and -5 is 4294967291" {

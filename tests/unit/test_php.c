@@ -57,7 +57,7 @@ TEST(the_functions_are_shown_in_the_order_of_the_list)
 
 TEST(lists_that_are_none_are_refused)
 {
-    CHECK(is_refused("php:functions=", 1, 0, "functions has no value"));
+    CHECK(is_refused("php:functions=", 1, 0, "no hash function '': there are BKDRHash"));
     CHECK(is_refused("php:functions=+", 1, 0, "no hash function ''"));
     CHECK(is_refused("php:functions=BKDRHash+", 1, 0, "no hash function ''"));
     CHECK(is_refused("php:functions=bkdrhash", 1, 0, "no hash function 'bkdrhash'"));
