@@ -61,6 +61,43 @@ print(anonymous() - before)
 PYTHON
 }
 
+# held_after N OPTION... FILTER LIST: how many descriptors and mappings of FILTER and LIST a coprocess has, after one and
+# after N more replacements of both by files with another key.
+held_after()
+{
+    python3 - "$@" <<'PYTHON'
+import os, subprocess, sys
+n, options, (filter, keys) = int(sys.argv[1]), sys.argv[2:-2], sys.argv[-2:]
+p = subprocess.Popen(["seen", "query", "--annotate", "--confirm", keys, filter] + options,
+                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def held():
+    with open("/proc/%d/maps" % p.pid) as maps:
+        mapped = [line for line in maps if filter in line or keys in line]
+    return len(os.listdir("/proc/%d/fd" % p.pid)), len(mapped)
+def replace(key):
+    with open("next", "w") as other:
+        other.write(key + "\n")
+    os.rename("next", keys)
+    subprocess.run(["seen", "create", "--force", "-n", "10", filter, keys], check=True)
+    p.stdin.write(b"%s\n" % key.encode())
+    p.stdin.flush()
+    assert p.stdout.readline() == b"+\t%s\n" % key.encode()
+replace("first")
+before = held()
+for i in range(n):
+    replace("key %d" % i)
+print(before == held() and min(before) > 0)
+PYTHON
+}
+
+@test "the files that were replaced are closed, the list of --confirm, too" {
+    seen create -n 10 held.seen -k 0
+    echo 0 >listed
+    for threads in 1 2; do
+        equal "$(held_after 6 -j$threads held.seen listed)" True
+    done
+}
+
 @test "the memory of a very long line is given back" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer keeps memory that was freed'
     seen create --trim -n 10 long.seen -k 1

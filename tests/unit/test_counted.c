@@ -469,6 +469,44 @@ TEST(lines_that_go_back_are_refused)
     free(m.data);
 }
 
+/* Its last byte belongs to the next block, or it has more entries than its bytes can hold. The
+ * sanitizers watch what is read. */
+TEST(blocks_shorter_than_their_entries_are_refused)
+{
+    random_restart(10);
+    struct counted c = {.bits = 64};
+    struct entries e = draw_entries(20000, UINT64_MAX, ALL_ONE);
+    struct counted_memory m = make_set(&c, &e);
+    const uint64_t blocks = counted_blocks(&m.counted);
+    for (uint64_t number = 0; number < blocks; number += blocks - 1) {
+        struct counted_set set = open_set(&m);
+        uint8_t *line = m.data + COUNTED_LINE * number;
+        uint64_t was = get_le64(line);
+        struct counted_block b;
+        struct err err;
+        char wanted[64];
+        snprintf(wanted, sizeof wanted, "line %u of its directory is not valid", (unsigned)number);
+        MUST(counted_check_directory(&set, &err));
+        CHECK(counted_find_block(&set, number, &b) && b.n > 0);
+        put_le64(line, was - 1);
+        CHECK(!counted_find_block(&set, number, &b));
+        CHECK(!counted_check_directory(&set, &err));
+        CHECK_STR(err.text, wanted);
+        CHECK_STR(refusal(&set), damaged);
+        for (uint64_t n = (was >> COUNTED_END_BITS) + 1; n <= UINT16_MAX; n += 1 + n / 4) {
+            put_le64(line, counted_line_end(was) | n << COUNTED_END_BITS);
+            CHECK(!counted_find_block(&set, number, &b));
+            CHECK(!counted_check_page(&set, number * COUNTED_LINE / 4096, &err));
+            CHECK_STR(err.text, wanted);
+            CHECK_STR(refusal(&set), damaged);
+            use(&set);
+        }
+        put_le64(line, was);
+    }
+    free_entries(&e);
+    free(m.data);
+}
+
 /* Blocks that are long enough each, of one stretch. */
 TEST(lines_of_a_crowd_are_refused)
 {
@@ -806,6 +844,7 @@ int main(int argc, char **argv)
     RUN(the_encoder_refuses_a_crowded_stretch);
     RUN(damaged_sets_are_read_in_bounds);
     RUN(lines_that_go_back_are_refused);
+    RUN(blocks_shorter_than_their_entries_are_refused);
     RUN(lines_of_a_crowd_are_refused);
     RUN(bytes_behind_entries_are_refused);
     RUN(padding_and_slack_are_zero);

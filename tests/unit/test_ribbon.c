@@ -421,6 +421,33 @@ TEST(columns_are_added_until_the_rate_is_kept)
     CHECK(narrow.columns == 10 && narrow.wide == 0);
 }
 
+/* Of each of two partitions, the last 4 % have 8 % of the keys. With a rate that makes these
+ * segments wide, table 0 bumps all of their keys, but not the eighth of all that would leave it
+ * out. */
+static uint64_t crowded_where_wide(uint64_t i)
+{
+    uint64_t r = random_at(i), at = i % 25 == 0 ? UINT64_MAX - r / 25 : r;
+    return at >> 1 | r << 63;
+}
+
+TEST(all_segments_become_wide_if_chosen_keys_avoid_them)
+{
+    double p = ribbon_fpr(10, UINT32_MAX / 25);
+    struct made m;
+    if (!make(&m, random_at, 600000, p, 1, MEMORY))
+        return;
+    CHECK(m.header.layers[0].geometry[2] == 10 && m.header.layers[0].geometry[3] > 0);
+    close(m.fd);
+    for (unsigned threads = 1; threads <= 2; threads++) {
+        if (!make(&m, crowded_where_wide, 600000, p, threads, MEMORY))
+            return;
+        CHECK(m.header.layers[0].geometry[2] == 11 && m.header.layers[0].geometry[3] == 0);
+        CHECK(m.census.fpr <= p);
+        close(m.fd);
+    }
+    check_filter(crowded_where_wide, 600000, p);
+}
+
 TEST(lengths_of_few_keys)
 {
     for (uint64_t n = 1; n <= 4000; n += 1 + n / 2) {
@@ -465,6 +492,32 @@ static bool count_page(void *ctx, uint64_t page)
     const struct layer *l = ctx;
     CHECK(page < layer_pages(l));
     return true;
+}
+
+/* A block may begin 8 bytes later, if there is room, but nowhere between. */
+TEST(blocks_begin_at_multiples_of_8)
+{
+    struct made m;
+    if (!make(&m, random_at, 3000, 0.01, 1, MEMORY))
+        return;
+    size_t len;
+    uint8_t *file = contents(&m, &len);
+    struct layer l = m.header.layers[0];
+    size_t blocks_len = (size_t)l.data_len - RIBBON_ENTRY;
+    l.data_len += 8;
+    uint8_t *data = calloc((size_t)l.data_len, 1);
+    memcpy(data, file + l.data_off, blocks_len);
+    memcpy(data + blocks_len + 8, file + l.data_off + blocks_len, RIBBON_ENTRY);
+    for (uint64_t at = 0; at <= 16; at++) {
+        struct err err = {{0}};
+        put_le64(data + blocks_len + 8, at);
+        bool good = kind_ribbon.check_page(&l, data, layer_pages(&l) - 1, &err);
+        CHECK(good == (at == 0 || at == 8));
+        CHECK_STR(err.text, good ? "" : "entry 0 of its directory is not valid");
+    }
+    free(data);
+    free(file);
+    close(m.fd);
 }
 
 /* A forged directory, in memory of exactly its length, leads nowhere else; the sanitizers watch. */
@@ -515,8 +568,10 @@ int main(int argc, char **argv)
     RUN(bits_a_key);
     RUN(no_rate_is_passed);
     RUN(columns_are_added_until_the_rate_is_kept);
+    RUN(all_segments_become_wide_if_chosen_keys_avoid_them);
     RUN(lengths_of_few_keys);
     RUN(columns_can_be_dropped);
+    RUN(blocks_begin_at_multiples_of_8);
     RUN(forged_directories);
     return check_done();
 }
