@@ -345,7 +345,6 @@ static enum input_got give_failure(struct input *in, size_t file, struct chunk *
     chunk->file = file;
     chunk->data = "";
     chunk->len = 0;
-    chunk->more_ready = false;
     chunk->header = 0;
     return INPUT_FAILED;
 }
@@ -364,8 +363,6 @@ static void claim_regular(struct input *in, struct file *f, struct chunk *chunk,
     chunk->seq = in->seq++;
     chunk->file = f->index;
     chunk->first = i == 0 && in->spec.header == 0;
-    /* With prompt, the file after this one may block. */
-    chunk->more_ready = !in->spec.prompt || i + 1 < n;
     if (i + 1 < n)
         f->users++;
     else
@@ -407,7 +404,6 @@ static bool read_file_header(struct input *in, struct file *f, struct chunk *chu
     count_chunks(&f->regular);
     *f->source.done -= stream_unread(s); /* they are read again */
     f->read_to = f->regular.start;
-    chunk->more_ready = !in->spec.prompt || f->regular.n_chunks > 0;
     return true;
 }
 
@@ -521,7 +517,6 @@ static enum input_got next_given(struct input *in, struct chunk *chunk)
     chunk->file = 0;
     chunk->data = in->spec.given;
     chunk->len = in->spec.given_len;
-    chunk->more_ready = false;
     return INPUT_CHUNK_READ;
 }
 

