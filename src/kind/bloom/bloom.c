@@ -50,14 +50,13 @@ INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
         _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS;                                 \
                                      t++) if ((i = t * PROBES_IN_WORD + j) < (k))
 
-INLINE bool test_plain(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
-                       unsigned lines)
+INLINE bool test_plain(const uint8_t *line, uint64_t hash, unsigned first, unsigned end)
 {
     uint64_t word[WORDS];
     unsigned all = 1;
-    find_words(hash, k, word);
-    FOR_EACH_PROBE(i, k)
-    all &= test_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
+    find_words(hash, end, word);
+    FOR_EACH_PROBE(i, end)
+    all &= i < first || test_bit(line, word[t] >> PROBE_BITS * j);
     return all;
 }
 
@@ -77,7 +76,7 @@ INLINE bool set_plain(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigne
 #include "kind/bloom/body.h"
 
 static const struct bloom_variant plain = {
-    {"plain", NULL}, test_first_plain, test_both_plain, insert_plain, test_insert_plain};
+    {"plain", NULL}, test_first_plain, test_second_plain, insert_plain, test_insert_plain};
 
 struct variants bloom_variants = {{
 #ifdef CPU_X86
@@ -155,7 +154,7 @@ static struct bloom_step query_step(const struct layer *const *layer, const uint
 static void end_step(const struct bloom_variant *v, struct bloom_step *step)
 {
     if (step->keys != 0)
-        *step->present |= step->bloom.lines == 2 ? v->test_both(*step) : step->keys;
+        *step->present |= step->bloom.lines == 2 ? v->test_second(*step) : step->keys;
     step->keys = 0;
 }
 
@@ -167,21 +166,22 @@ static void query_layers(const struct layer *const *layer, const uint8_t *const 
 {
     const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
     const size_t steps = (n + 63) / 64 * n_layers;
-    const uint8_t *line[2][64];
+    const uint8_t *line[3][64]; /* of next, now and before */
     struct bloom_step now = {0}, next = {0}, before = {0};
     for (size_t s = 0; s <= steps; s++) {
         now = next;
         next = (struct bloom_step){0};
         if (s < steps)
             next = query_step(layer, data, keys.lane0, n, present, s);
-        next.line = line[s % 2];
+        next.line = line[s % 3];
         if (before.present == now.present) /* few keys: no other step came between */
             end_step(v, &before);
         if (now.present != NULL)
             now.keys &= ~*now.present;
         now.keys &= v->test_first(now, next);
         end_step(v, &before);
-        bloom_fetch_second(&now);
+        if (now.bloom.lines == 2)
+            bloom_fetch_second(&now);
         before = now;
     }
     end_step(v, &before);

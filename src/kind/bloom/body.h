@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT
  * Queries and insertions for one instruction set. Included once for each VARIANT, which has
  *
- *     NAME(test)(a, b, hash, k, lines)    are all k probes of a hash set in its lines at a and b?
- *     NAME(set)(a, b, hash, k, lines)     the same, and sets them
+ *     NAME(test)(line, hash, first, end)    are probes [first, end) of a hash set in a line?
+ *     NAME(set)(a, b, hash, k, lines)       are all k in its lines at a and b? Sets them, too
  */
 
-#define TEST_FIRST(i, k) (uint64_t) NAME(test)(now.line[i], now.line[i], now.hash[i], k, 1) << (i)
+#define TEST(i, first, end) (uint64_t) NAME(test)(now.line[i], now.hash[i], first, end) << (i)
 #define TEST_FIRST_LINES(k, lines)                                                                 \
     if ((now.keys & next.keys) == UINT64_MAX) { /* the usual case */                               \
         for (unsigned i = 0; i < 64; i++) {                                                        \
             bloom_fetch_first(&next, i);                                                           \
-            yes |= TEST_FIRST(i, (k) / (lines));                                                   \
+            yes |= TEST(i, 0, (k) / (lines));                                                      \
         }                                                                                          \
         return yes;                                                                                \
     }                                                                                              \
     for (uint64_t keys = now.keys; keys != 0; keys &= keys - 1) {                                  \
         unsigned i = (unsigned)__builtin_ctzll(keys);                                              \
-        yes |= TEST_FIRST(i, (k) / (lines));                                                       \
+        yes |= TEST(i, 0, (k) / (lines));                                                          \
         if (next.keys != 0)                                                                        \
             bloom_fetch_next(&next);                                                               \
     }
@@ -31,17 +31,17 @@ TARGET static uint64_t NAME(test_first)(struct bloom_step now, struct bloom_step
     return yes;
 }
 
-#define TEST_BOTH_LINES(k, lines)                                                                  \
+#define TEST_SECOND_LINES(k, lines)                                                                \
     for (uint64_t keys = now.keys; keys != 0; keys &= keys - 1) {                                  \
         unsigned i = (unsigned)__builtin_ctzll(keys);                                              \
-        struct bloom_place at = bloom_place(&now.bloom, 0, now.hash[i], 2);                        \
-        yes |= (uint64_t)NAME(test)(now.data + at.a, now.data + at.b, now.hash[i], k, 2) << i;     \
+        yes |= TEST(i, (k) / 2, k);                                                                \
     }
 
-TARGET static uint64_t NAME(test_both)(struct bloom_step now)
+/* Tests the second lines of a step's keys. */
+TARGET static uint64_t NAME(test_second)(struct bloom_step now)
 {
     uint64_t yes = 0;
-    BLOOM_WITH_CONSTANTS(TEST_BOTH_LINES, now.bloom.k, now.bloom.lines)
+    BLOOM_WITH_CONSTANTS(TEST_SECOND_LINES, now.bloom.k, now.bloom.lines)
     return yes;
 }
 
@@ -71,8 +71,8 @@ TARGET static void NAME(insert)(const struct bloom *bloom, uint8_t *data, uint64
 }
 
 #undef SET_LINES
-#undef TEST_FIRST
+#undef TEST
 #undef TEST_FIRST_LINES
-#undef TEST_BOTH_LINES
+#undef TEST_SECOND_LINES
 #undef VARIANT
 #undef TARGET

@@ -26,30 +26,28 @@ INLINE uint16x8_t probes_of(uint8x16_t words, uint8x16_t bytes)
     return vshlq_u16(vreinterpretq_u16_u8(vqtbl1q_u8(words, bytes)), down);
 }
 
-INLINE bool test_neon(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+INLINE bool test_neon(const uint8_t *line, uint64_t hash, unsigned first, unsigned end)
 {
     const uint8x16_t bytes = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7};
     const uint8x16_t bytes_above = vaddq_u8(bytes, vdupq_n_u8(8));
-    const uint8x16x4_t line_a = vld1q_u8_x4(a), line_b = vld1q_u8_x4(b);
+    const uint8x16x4_t all = vld1q_u8_x4(line);
     uint8x16_t missing = vdupq_n_u8(0);
 #pragma GCC unroll 2
     for (unsigned t = 0; t < WORDS; t += 2) {
-        unsigned used = bloom_probes(t, k), used_above = bloom_probes(t + 1, k);
-        if (used == 0)
+        unsigned from = bloom_probes(t, first), from_above = bloom_probes(t + 1, first);
+        unsigned to = bloom_probes(t, end), to_above = bloom_probes(t + 1, end);
+        if (from == to && from_above == to_above)
             continue;
-        uint8x16_t in_use = first_bytes(used, used_above);
-        uint8x16_t of_a = first_bytes(bloom_probes(t, k / lines), bloom_probes(t + 1, k / lines));
-        uint64_t above = used_above > 0 ? bloom_word(hash, t + 1) : 0;
-        uint8x16_t words = vreinterpretq_u8_u64(
-            vcombine_u64(vcreate_u64(bloom_word(hash, t)), vcreate_u64(above)));
+        uint8x16_t in_use = vbicq_u8(first_bytes(to, to_above), first_bytes(from, from_above));
+        uint64_t below = from < to ? bloom_word(hash, t) : 0;
+        uint64_t above = from_above < to_above ? bloom_word(hash, t + 1) : 0;
+        uint8x16_t words =
+            vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(below), vcreate_u64(above)));
         uint16x8_t low = probes_of(words, bytes), high = probes_of(words, bytes_above);
         uint8x16_t byte = vandq_u8(vshrn_high_n_u16(vshrn_n_u16(low, 3), high, 3), vdupq_n_u8(63));
         uint8x16_t bit = vandq_u8(vmovn_high_u16(vmovn_u16(low), high), vdupq_n_u8(7));
-        uint8x16_t bits = vqtbl4q_u8(line_a, byte);
-        if (lines == 2)
-            bits = vbslq_u8(of_a, bits, vqtbl4q_u8(line_b, byte));
         uint8x16_t wanted = vshlq_u8(vshrq_n_u8(in_use, 7), vreinterpretq_s8_u8(bit));
-        missing = vorrq_u8(missing, vbicq_u8(wanted, bits));
+        missing = vorrq_u8(missing, vbicq_u8(wanted, vqtbl4q_u8(all, byte)));
     }
     return vmaxvq_u8(missing) == 0;
 }
@@ -85,6 +83,6 @@ INLINE bool set_line_neon(uint8_t *line, bits_neon bits)
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_neon = {
-    {"neon", cpu_has_neon}, test_first_neon, test_both_neon, insert_neon, test_insert_neon};
+    {"neon", cpu_has_neon}, test_first_neon, test_second_neon, insert_neon, test_insert_neon};
 
 #endif

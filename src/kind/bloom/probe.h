@@ -91,7 +91,7 @@ AHEAD_INLINE void bloom_prefetch_ahead(const struct bloom *bloom, const uint8_t 
 /* A step of a query: a layer is asked for those of 64 keys whose bits are set. */
 struct bloom_step {
     struct bloom bloom;
-    const uint8_t *data, **line; /* the layer; the keys' first lines, fetched in the step before */
+    const uint8_t *data, **line; /* the layer; the line of each key that is tested next */
     const uint64_t *hash;
     uint64_t keys, *present; /* to be asked; those that were found in this or an earlier step */
 };
@@ -109,13 +109,14 @@ AHEAD_INLINE void bloom_fetch_next(struct bloom_step *step)
     step->keys &= step->keys - 1;
 }
 
-/* Fetches the second lines of all keys. */
+/* Fetches the second lines of all keys, in place of their first. */
 AHEAD_INLINE void bloom_fetch_second(const struct bloom_step *step)
 {
-    if (step->bloom.lines == 2)
-        for (uint64_t keys = step->keys; keys != 0; keys &= keys - 1)
-            ahead_fetch(step->data +
-                        bloom_place(&step->bloom, 0, step->hash[__builtin_ctzll(keys)], 2).b);
+    for (uint64_t keys = step->keys; keys != 0; keys &= keys - 1) {
+        unsigned i = (unsigned)__builtin_ctzll(keys);
+        step->line[i] = step->data + bloom_place(&step->bloom, 0, step->hash[i], 2).b;
+        ahead_fetch(step->line[i]);
+    }
 }
 
 static inline uint64_t bloom_word(uint64_t hash, unsigned t)
@@ -165,7 +166,7 @@ typedef void bloom_insert_fn(const struct bloom *bloom, uint8_t *data, uint64_t 
 struct bloom_variant {
     struct variant variant;
     uint64_t (*test_first)(struct bloom_step now, struct bloom_step next);
-    uint64_t (*test_both)(struct bloom_step now);
+    uint64_t (*test_second)(struct bloom_step now);
     bloom_insert_fn *insert, *test_insert;
 };
 

@@ -27,8 +27,7 @@ TARGET_AVX2 INLINE __m256i look_up(const uint8_t *line, __m256i probe)
                                                 _mm256_castsi256_ps(top)));
 }
 
-TARGET_AVX2 INLINE bool test_avx2(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
-                                  unsigned lines)
+TARGET_AVX2 INLINE bool test_avx2(const uint8_t *line, uint64_t hash, unsigned first, unsigned end)
 {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     const __m256i bytes =
@@ -37,22 +36,16 @@ TARGET_AVX2 INLINE bool test_avx2(const uint8_t *a, const uint8_t *b, uint64_t h
     __m256i missing = _mm256_setzero_si256();
 #pragma GCC unroll 4
     for (unsigned t = 0; t < WORDS; t++) {
-        unsigned used = bloom_probes(t, k), of_a = bloom_probes(t, k / lines);
-        if (used == 0)
+        unsigned from = bloom_probes(t, first), to = bloom_probes(t, end);
+        if (from == to)
             continue;
         __m256i word = _mm256_set1_epi64x((long long)bloom_word(hash, t));
-        __m256i probe = _mm256_srlv_epi32(_mm256_shuffle_epi8(word, bytes), lane), bits;
-        if (of_a == used)
-            bits = look_up(a, probe);
-        else if (of_a == 0)
-            bits = look_up(b, probe);
-        else
-            bits = _mm256_blendv_epi8(look_up(b, probe), look_up(a, probe),
-                                      _mm256_cmpgt_epi32(_mm256_set1_epi32((int)of_a), lane));
-        __m256i in_use = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)used), lane);
+        __m256i probe = _mm256_srlv_epi32(_mm256_shuffle_epi8(word, bytes), lane);
+        __m256i in_use = _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)from), lane),
+                                             _mm256_cmpgt_epi32(_mm256_set1_epi32((int)to), lane));
         __m256i bit = _mm256_sllv_epi32(_mm256_srli_epi32(in_use, 31),
                                         _mm256_and_si256(probe, _mm256_set1_epi32(31)));
-        missing = _mm256_or_si256(missing, _mm256_andnot_si256(bits, bit));
+        missing = _mm256_or_si256(missing, _mm256_andnot_si256(look_up(line, probe), bit));
     }
     return _mm256_testz_si256(missing, missing);
 }
@@ -89,7 +82,7 @@ TARGET_AVX2 INLINE bool set_line_avx2(uint8_t *line, bits_avx2 bits)
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_avx2 = {
-    {"avx2", cpu_has_avx2}, test_first_avx2, test_both_avx2, insert_avx2, test_insert_avx2};
+    {"avx2", cpu_has_avx2}, test_first_avx2, test_second_avx2, insert_avx2, test_insert_avx2};
 
 /*
  * AVX-512 with VBMI: handles all probes at a time, each in a byte. The line is one register of 64
@@ -104,29 +97,25 @@ const struct bloom_variant bloom_avx2 = {
 #define BEGINS 0, 9, 18, 27, 36, 45, 54, 63
 #define POWERS 1, 2, 4, 8, 16, 32, 64, -128
 
-TARGET_AVX512 INLINE bool test_avx512(const uint8_t *a, const uint8_t *b, uint64_t hash, unsigned k,
-                                      unsigned lines)
+TARGET_AVX512 INLINE bool test_avx512(const uint8_t *line, uint64_t hash, unsigned first,
+                                      unsigned end)
 {
     const __m256i begins = _mm256_setr_epi8(BEGINS, BEGINS, BEGINS, BEGINS);
     const __m256i powers = _mm256_setr_epi8(POWERS, POWERS, POWERS, POWERS);
     uint64_t word[WORDS];
-    uint32_t in_use = 0, of_b = 0;
+    uint32_t in_use = 0;
 #pragma GCC unroll 4
     for (unsigned t = 0; t < WORDS; t++) {
-        unsigned used = bloom_probes(t, k), of_a = bloom_probes(t, k / lines);
-        word[t] = used > 0 ? bloom_word(hash, t) : 0;
-        in_use |= ((1U << used) - 1) << 8 * t;
-        of_b |= ((1U << used) - (1U << of_a)) << 8 * t;
+        unsigned from = bloom_probes(t, first), to = bloom_probes(t, end);
+        word[t] = from < to ? bloom_word(hash, t) : 0;
+        in_use |= ((1U << to) - (1U << from)) << 8 * t;
     }
     __m256i words = _mm256_setr_epi64x((long long)word[0], (long long)word[1], (long long)word[2],
                                        (long long)word[3]);
     __m256i bit = _mm256_multishift_epi64_epi8(begins, words);
     __m256i byte =
         _mm256_multishift_epi64_epi8(_mm256_add_epi8(begins, _mm256_set1_epi8(3)), words);
-    __m512i index = _mm512_castsi256_si512(byte);
-    __m512i bytes = _mm512_permutexvar_epi8(index, _mm512_loadu_si512(a));
-    if (lines == 2)
-        bytes = _mm512_mask_permutexvar_epi8(bytes, of_b, index, _mm512_loadu_si512(b));
+    __m512i bytes = _mm512_permutexvar_epi8(_mm512_castsi256_si512(byte), _mm512_loadu_si512(line));
     bit = _mm256_shuffle_epi8(powers, _mm256_and_si256(bit, _mm256_set1_epi8(7)));
     __mmask32 missing = _mm256_testn_epi8_mask(_mm512_castsi512_si256(bytes), bit);
     return (missing & in_use) == 0;
@@ -151,7 +140,7 @@ typedef __m512i bits_avx512;
 
 const struct bloom_variant bloom_avx512 = {{"avx512", cpu_has_avx512_bits},
                                            test_first_avx512,
-                                           test_both_avx512,
+                                           test_second_avx512,
                                            insert_avx512,
                                            test_insert_avx512};
 
