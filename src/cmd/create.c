@@ -70,8 +70,8 @@ static const struct opt size_opts[] = {
      .not_with = " key KEYFILE empty null null-data field header comments crlf skip-bad no-gzip",
      .why = "takes the keys of its FILTER"},
     {300, "layout", "SPEC",
-     "make a filter in another program's format: guava, redisson, gozero, redisbloom, php, dcso, "
-     "bitsandblooms or spark; NAME[:PARAM=VALUE,...], see seen-layouts(7)",
+     "make a filter in another program's format: guava, spark, redisson, gozero, redisbloom, "
+     "bitsandblooms or dcso; NAME[:PARAM=VALUE,...], see seen-layouts(7), which has one more",
      OWN, .not_with = " secret compact size grow generations foldable like",
      .why = "makes what the other program would"},
     {0, "fixed", NULL, "do not grow: keys added beyond N raise the rate; --size implies it",

@@ -153,6 +153,7 @@ const struct command cmd_import = {
         "export' writes the filter back for it. FOREIGN is a file, or an address in Redis: "
         "redis://HOST/KEY?layout=SPEC or redis+unix:///SOCKET?key=KEY&layout=SPEC.",
     .groups = groups,
+    .everyday = " layout output capacity fpr force json trim ignore-case digest ",
     .operand = "FOREIGN filter",
     .least = 1,
     .most = 1,

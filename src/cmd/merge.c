@@ -353,6 +353,7 @@ const struct command cmd_merge = {
                "others, and those that would make it too full, become layers of one file. The "
                "counts of counted sets are added. The FILTERs are only read.",
     .groups = groups,
+    .everyday = " intersect max distinct subtract except layout output max-fpr force verbose json ",
     .hints = hints,
     .operand = "FILTER",
     .least = 1,

@@ -72,6 +72,7 @@ const struct command cmd_remove = {
                "FILTER, a set made with 'seen create --counted', as often as they are given. If "
                "one of them is not in FILTER, none is removed. A new file replaces FILTER.",
     .groups = groups,
+    .everyday = " all skip-absent verbose key null delimiter field input-digests skip-bad secret ",
     .operand = "FILTER",
     .least = 1,
     .run = run,

@@ -95,9 +95,10 @@ const struct command cmd_shrink = {
     .details =
         "Folds a Bloom FILTER, or each Bloom layer of one that grew or was merged, to the smallest "
         "size that keeps the false-positive rate. The result equals a filter that was made at that "
-        "size. 'seen create --foldable' makes sizes that fold well. A compact filter or a counted "
-        "set gets shorter fingerprints, as far as --fpr P allows.",
+        "size. A compact filter or a counted set gets shorter fingerprints, as far as --fpr P "
+        "allows.",
     .groups = groups,
+    .everyday = " output fpr force verbose json ",
     .operand = "FILTER",
     .least = 1,
     .most = 1,
