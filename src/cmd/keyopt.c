@@ -26,7 +26,7 @@ const struct opt keyopt_opts[] = {
      REPEATED, .not_with = " KEYFILE", .why = "gives the keys, and -f chooses fields of records"},
     {'0', "null", NULL, "records end with NUL, not newline; on output too", OWN},
     {'z', "null-data", NULL, "the same as -0", OWN},
-    {'d', "delimiter", "C", "field separator for -f, one byte (default: TAB, with --csv a comma)",
+    {'d', "delimiter", "C", "field separator for -f, one byte; default: TAB, with --csv a comma",
      OWN, .needs = " field csv", .not_with = " whitespace jsonl", .why = "is for fields"},
     {'w', "whitespace", NULL, "fields for -f are separated by runs of blanks and tabs, as in awk",
      FLAG(struct keyopt, rule.whitespace), .needs = " field", .not_with = " csv jsonl",

@@ -59,13 +59,13 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         seen "$command" --help --all | cmp - every
         seen "$command" --help | cmp - some
         case $command in
-            create | add | query | dedup)
+            create | add | query | dedup | remove | import | merge | shrink)
                 [ "$(wc -l <some)" -le 48 ]
                 grep -qF "'seen $command --help --all' lists the other options too" some
                 # Each name that stands for every day is that of an option.
-                sed -n '/\.everyday/,/",$/p' "$SOURCE/src/cmd/$command.c" | grep -oE '[a-z][a-z-]+' |
+                sed -n '/\.everyday/{:a;p;/",$/q;n;ba}' "$SOURCE/src/cmd/$command.c" | grep -oE '[a-z][a-z-]+' |
                     grep -vx everyday | sed 's/^/--/' | { cat; echo --help; } | sort >named
-                [ "$(wc -l <named)" -ge 12 ]
+                [ "$(wc -l <named)" -ge 6 ]
                 seen help --options "$command" | cut -f 2 | { cat; echo --help; } | sort >all
                 [ -z "$(comm -23 named all)" ]
                 ;;
@@ -74,10 +74,11 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     done
 }
 
-@test "help of create has the options that people look for, and all names of layouts and digests" {
+@test "help of create has the options that people look for, and names of layouts and digests" {
+    # php is for one small class; seen help --layouts has it.
     seen help create >some
     for word in --counted --min-keys sha1 sha256 md5 ntlm \
-        $(seen help --layouts | cut -f 1 | grep -v :); do
+        $(seen help --layouts | cut -f 1 | grep -v : | grep -vx php); do
         grep -qwe "$word" some || { echo "$word"; false; }
     done
 }
