@@ -22,6 +22,7 @@ struct import {
     const char *layout; /* NULL: FOREIGN is an address */
     const char *foreign;
     struct open_options open;
+    bool base64;
     uint64_t n;
     double p;
     struct keyopt keyopt;
@@ -40,6 +41,8 @@ static const struct opt import_opts[] = {
      "the format of FOREIGN: NAME[:PARAM=VALUE,...], or 'auto' to recognise it by its content; "
      "seen-layouts(7) describes the formats",
      TEXT(struct import, layout), .not_with = " URI", .why = FOR_FILES},
+    {0, "base64", NULL, "FOREIGN is base64, as a column of text has it",
+     FLAG(struct import, base64), .not_with = " URI", .why = FOR_FILES},
     {'o', "output", "FILTER", "the filter file to make", TEXT(struct import, assembly.out)},
     {'n', "capacity", "N", "the number of keys that FOREIGN was made for", AMOUNT(struct import, n),
      .not_with = " URI", .why = FOR_FILES},
@@ -68,11 +71,12 @@ static bool read_foreign(struct import *im, struct err *err)
     bool is_auto = strcmp(im->layout, "auto") == 0;
     if (is_auto && strcmp(im->foreign, "-") == 0)
         return fail(err, "standard input can be read only once: --layout auto needs a file");
-    if (is_auto ? !foreign_recognize(im->foreign, &im->spec, err)
+    if (is_auto ? !foreign_recognize(im->foreign, im->base64, &im->spec, err)
                 : !layout_parse(im->layout, &im->spec, err))
         return false;
     im->spec.n = im->n;
     im->spec.p = im->p;
+    im->spec.base64 = im->base64;
     im->spec.forced = im->assembly.replace;
     if (!foreign_read(&im->files, im->foreign, &im->spec, im->dir, "import", &im->filter, im->bits,
                       err))

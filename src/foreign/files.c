@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "file/design.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
@@ -169,6 +170,27 @@ static bool is_compressed(const struct foreign_files *f, int fd)
            got == GZIP_MAGIC && gzip_like(first, got);
 }
 
+/* Replaces the text of a mapped file by the bytes that it stands for. */
+static bool unfold_base64(struct foreign_files *f, unsigned i, struct err *err)
+{
+    const struct mapped *map = &f->mapped[i];
+    uint8_t *bytes = f->read[i] = malloc(map->len);
+    size_t n = 0, len;
+    if (bytes == NULL)
+        return fail(err, "cannot read '%s': out of memory", f->in.name[i]);
+    for (size_t at = 0; at < map->len; at++)
+        if (memchr(" \t\r\n", map->data[at], 4) == NULL)
+            bytes[n++] = (uint8_t)map->data[at];
+    f->in.data[i] = bytes; /* whose length does not grow */
+    if (!base64_decode(BASE64_STANDARD, (const char *)bytes, n, bytes, &len))
+        return fail(err,
+                    "'%s' is not the base64 of one filter: of several lines, 'sed -n 1p' takes "
+                    "the first",
+                    f->in.name[i]);
+    f->in.len[i] = len;
+    return true;
+}
+
 static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err *err)
 {
     struct stat st;
@@ -176,14 +198,16 @@ static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err
     if (fstat(fd, &st) != 0)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->size += (uint64_t)st.st_size;
-    if (!S_ISREG(st.st_mode) || st.st_size == 0 || is_compressed(f, fd))
+    if (f->spec->base64 && (!S_ISREG(st.st_mode) || st.st_size == 0))
+        return fail(err, "--base64 needs a file with text: 'base64 -d' decodes what a pipe has");
+    if (!S_ISREG(st.st_mode) || st.st_size == 0 || (!f->spec->base64 && is_compressed(f, fd)))
         return read_unmapped(f, i, fd, err);
     if (!mapped_open(&map, fd, (uint64_t)st.st_size, f->in.name[i]))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->mapped[i] = map;
     f->in.data[i] = (const uint8_t *)map.data;
     f->in.len[i] = (uint64_t)st.st_size;
-    return true;
+    return !f->spec->base64 || unfold_base64(f, i, err);
 }
 
 static bool open_one(struct foreign_files *f, unsigned i, const char *name, const char *suffix,
@@ -226,7 +250,8 @@ bool foreign_open(struct foreign_files *f, const char *name, const struct layout
 bool foreign_whole(const struct foreign_files *f, struct err *err)
 {
     for (unsigned i = 0; i < LAYOUT_FILES; i++)
-        if (f->mapped[i].data != NULL && f->read[i] == NULL && !mapped_whole(&f->mapped[i]))
+        if (f->mapped[i].data != NULL && (f->read[i] == NULL || f->spec->base64) &&
+            !mapped_whole(&f->mapped[i]))
             return fail(err, "'%s' was changed while it was read, or the disk failed",
                         f->in.name[i]);
     return true;
@@ -286,7 +311,7 @@ void foreign_close(struct foreign_files *f)
     }
 }
 
-bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err)
+bool foreign_recognize(const char *name, bool base64, struct layout_spec *out, struct err *err)
 {
     const struct kind *kind, *found = NULL;
     bool any = false, other = false;
@@ -299,6 +324,7 @@ bool foreign_recognize(const char *name, struct layout_spec *out, struct err *er
         const struct layout *layout = kind->layout;
         if (layout->recognize == NULL || !layout_parse(kind->name, &spec, err))
             continue;
+        spec.base64 = base64;
         bool opened = foreign_open(&files, name, &spec, NULL, err);
         any |= opened;
         bool fits = opened && layout->recognize(&files.in);

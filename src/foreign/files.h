@@ -48,8 +48,9 @@ bool foreign_open(struct foreign_files *f, const char *name, const struct layout
  * one is taken if spec->forced; of a Parquet file, both ends are checked. */
 bool foreign_check(const struct foreign_files *f, const char *name, struct err *err);
 
-/* Finds the one layout that fits the contents of the files: the spec of its name. */
-bool foreign_recognize(const char *name, struct layout_spec *out, struct err *err);
+/* Finds the one layout that fits the contents of the files: the spec of its name. base64: as
+ * spec->base64. */
+bool foreign_recognize(const char *name, bool base64, struct layout_spec *out, struct err *err);
 
 /* Opens the files of a filter, checks them and reads what they say: fills *filter and bits[i] for
  * each layer. `done` says in messages what cannot be done: "import". */

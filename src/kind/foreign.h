@@ -48,6 +48,7 @@ struct layout_spec {
     uint64_t n; /* capacity and FPR, if given in addition to the spec; else 0 */
     double p;
     bool forced; /* read a bitmap even if its content contradicts the spec */
+    bool base64; /* the file is text that stands for the other program's */
     char text[LAYOUT_TEXT];
     const char *value[LAYOUT_PARAMS]; /* of the layout's parameter i; NULL: not given */
 };

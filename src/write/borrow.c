@@ -123,7 +123,7 @@ bool borrow_open(struct filter *f, const char *path, const struct borrow *how, s
     if (filter_open(f, path, FILTER_READ, err))
         return !given || check_own(f, &spec, err);
     return how != NULL && may_be_foreign(path) &&
-           (given || foreign_recognize(path, &spec, &ignored)) &&
+           (given || foreign_recognize(path, false, &spec, &ignored)) &&
            open_foreign(f, path, &spec, how, err);
 }
 

@@ -272,6 +272,44 @@ END
 --layout spark it -o FILTER" seen add it keys
 }
 
+@test "import --base64: a column of text" {
+    local file
+    golden spark/sp2_str_n1000_p03.spark >it
+    base64 it >lines
+    base64 -w 0 it >one
+    sed 's/$/\r/' lines >crlf
+    for file in lines one crlf; do
+        quiet seen import --force --base64 --layout spark $file -o f.seen
+        seen export f.seen -o - | cmp - it
+        run -0 --separate-stderr seen import --force --base64 --layout auto $file -o f.seen
+        [ "$stderr" = "seen: note: '$file' is taken for spark:type=string,version=2" ]
+    done
+    # It is undone for any layout, and for both files of one.
+    base64 "$SOURCE/tests/vectors/redisbloom/rb_e01_n1000.header" >chain.header
+    base64 "$SOURCE/tests/vectors/redisbloom/rb_e01_n1000.data" >chain.data
+    quiet seen import --base64 --layout redisbloom chain -o g.seen
+    seen export g.seen -o out
+    cmp out.data "$SOURCE/tests/vectors/redisbloom/rb_e01_n1000.data"
+    rm f.seen
+    (printf 'QQ==\n'; cat one) >two
+    (cat one; printf '\0') >nul
+    for file in two nul it; do
+        refuses "seen: '$file' is not the base64 of one filter: of several lines, 'sed -n 1p' takes the first" \
+            seen import --base64 --layout spark $file -o f.seen
+    done
+    head -c 700 one >cut
+    rejects "seen: cannot import 'cut' as spark: it has 525 bytes, *" \
+        seen import --base64 --layout spark cut -o f.seen
+    printf ' \n' >blank
+    refuses "seen: cannot import 'blank' as spark: it ends within its header" \
+        seen import --base64 --layout spark blank -o f.seen
+    refuses "seen: --base64 needs a file with text: 'base64 -d' decodes what a pipe has" \
+        seen import --base64 --layout spark - -o f.seen < <(cat one)
+    refuses "seen: cannot import 'one' as spark: it is base64, which 'seen import --base64' reads" \
+        seen import --layout spark one -o f.seen
+    [ ! -e f.seen ]
+}
+
 @test "spark: a seed is kept, and -5 is 4294967291" {
     seq 1000 >keys
     seen create --layout spark:version=2,seed=-5 -p 0.01 f.seen keys

@@ -412,6 +412,8 @@ compare --threads hint
 
 import --layout = --layout gozero:bits=20000 foreign -o new
 import --layout ! --layout gozero redis://h/k -o new
+import --base64 = --base64 --layout gozero:bits=20000 foreign.b64 -o new
+import --base64 ! --base64 redis://h/k -o new
 import --output = --layout gozero:bits=20000 foreign -o new
 import --output always
 import --capacity = -n 9 --layout gozero:bits=20000 foreign -o new
@@ -558,6 +560,7 @@ make_filters()
     seen create --layout gozero:bits=20000 gozero lines
     seen export gozero -o bits
     seen export gozero -o foreign
+    base64 foreign >foreign.b64
     local kind how
     for kind in bloom counted; do
         how=()
