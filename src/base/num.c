@@ -139,6 +139,38 @@ bool num_seconds(const char *s, unsigned *ms)
     return true;
 }
 
+/* Units of time, in seconds. A week is shown as days. */
+static const struct {
+    char letter;
+    unsigned seconds;
+} ages[] = {{'w', 604800}, {'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+
+bool num_age(const char *s, uint64_t *seconds)
+{
+    size_t i = 0;
+    uint64_t v = 0;
+    for (; is_digit(*s); s++)
+        if (!times_ten_plus(&v, (unsigned)(*s - '0')))
+            return false;
+    while (i < sizeof ages / sizeof *ages && ages[i].letter != *s)
+        i++;
+    if (i == sizeof ages / sizeof *ages || s[1] != '\0' || v == 0 ||
+        v > UINT64_MAX / ages[i].seconds)
+        return false;
+    *seconds = v * ages[i].seconds;
+    return true;
+}
+
+char *num_show_age(char *buf, uint64_t seconds)
+{
+    size_t i = 1;
+    while (seconds % ages[i].seconds != 0)
+        i++;
+    snprintf(buf, NUM_TEXT, "%llu%c", (unsigned long long)seconds / ages[i].seconds,
+             ages[i].letter);
+    return buf;
+}
+
 bool num_bytes(const char *s, uint64_t *out)
 {
     struct decimal d;

@@ -43,6 +43,9 @@ const struct opt adding_make_opts[] = {
      "make a FILTER that forgets: 'seen rotate' drops the oldest of G generations",
      GENERATIONS(struct adding, design.generations), .needs = " create", .not_with = " URI",
      .why = "is for a file that is made"},
+    {0, "forget-after", "TIME", "make a FILTER that forgets keys after TIME (30d)",
+     AGE(struct adding, design.period), .needs = " create", .not_with = " URI generations fixed",
+     .why = "is for a file that is made"},
     {0, "no-profile", NULL,
      "make a FILTER that keeps no account of what keys look like, which others could read",
      FLAG(struct adding, design.no_profile), .needs = " create", .not_with = " URI",
@@ -73,7 +76,10 @@ static bool check_options(const struct adding *a)
                           "--capacity and --fpr are for a new filter: they need --create");
     if (d->n == 0 && d->generations > 0)
         return opt_refuse(a->keyopt.command,
-                          "--generations needs --capacity, the keys of all generations together");
+                          d->period != 0
+                              ? "--forget-after needs --capacity, the keys of that time"
+                              : "--generations needs --capacity, the keys of all generations "
+                                "together");
     return d->n != 0 || !a->fixed || opt_refuse(a->keyopt.command, "--fixed needs --capacity");
 }
 
@@ -101,6 +107,8 @@ bool adding_parse(struct adding *a, struct opt_parser *p, void *into)
     a->path = p->n_operands == 0 || is_first_list(a, p) ? NULL : p->operand[0];
     a->sources.keyopt = &a->keyopt;
     a->feed.keyopt = &a->keyopt;
+    if (a->design.period != 0)
+        a->design.generations = CHAIN_PERIODS;
     a->design.grow = a->design.generations == 0 && !a->fixed;
     return keyopt_files(&a->keyopt, p, a->path != NULL) && keyopt_check_memory(&a->keyopt, 0) &&
            check_options(a);
@@ -243,7 +251,16 @@ void adding_compare(const struct header *h, const char *name, const struct desig
         say_warning("'%s' is there already, with a false-positive rate of %s: --fpr has no effect",
                     name, num_show_fpr(text, h->fpr_design));
     unsigned generations = chain_generations(h);
-    if (d->generations != 0 && generations == 0)
+    if (d->generations != 0 && d->period != h->period) {
+        if (h->period != 0)
+            say_warning("'%s' is there already, and forgets after %s: %s has no effect", name,
+                        num_show_age(text, chain_age(h)),
+                        d->period != 0 ? "--forget-after" : "--generations");
+        else
+            say_warning("'%s' is there already, and does not forget by time: --forget-after has no "
+                        "effect",
+                        name);
+    } else if (d->generations != 0 && generations == 0)
         say_warning("'%s' is there already, without generations: --generations has no effect",
                     name);
     else if (d->generations != 0 && d->generations != generations)

@@ -82,6 +82,9 @@ static const struct opt size_opts[] = {
      "forget old keys: G generations of N/G keys each; 'seen rotate' empties the oldest",
      GENERATIONS(struct create, design.generations), .needs = " capacity",
      .not_with = " grow compact size like foldable"},
+    {0, "forget-after", "TIME", "forget keys after TIME (12h, 30d) or a tenth later",
+     AGE(struct create, design.period), .needs = " capacity",
+     .not_with = " generations grow fixed compact counted layout size like foldable"},
     {0, "foldable", NULL,
      "make the file up to 6.3 % larger, so that 'seen shrink' can halve it "
      "repeatedly",
@@ -557,6 +560,8 @@ static int run_create(struct create *c, struct opt_parser *p)
         return EXIT_ERROR;
     if (c->compact || c->counted)
         c->design.kind = c->counted ? kind_counting() : kind_compact();
+    if (c->design.period != 0)
+        c->design.generations = CHAIN_PERIODS;
     c->design.each = c->counted && !c->once && c->from == NULL && !c->design.empty;
     c->design.grow = c->design.kind == NULL && c->design.layout == NULL && c->design.size == 0 &&
                      c->design.generations == 0 && c->like == NULL && !c->fixed;
@@ -587,7 +592,7 @@ const struct command cmd_create = {
                "sized for the distinct keys that are found. FILTER appears when it is complete and "
                "on disk, or not at all.",
     .groups = groups,
-    .everyday = " capacity fpr size compact counted layout fixed generations empty key null"
+    .everyday = " capacity fpr size compact counted layout fixed forget-after empty key null"
                 " delimiter field header input-digests secret trim ignore-case digest force"
                 " min-keys json ",
     .hints = hints,

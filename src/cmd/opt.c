@@ -150,9 +150,7 @@ static const char *meant_by(const char *given, size_t len)
     return opt != NULL ? opt->name : NULL;
 }
 
-#define FORGETS                                                                                    \
-    "a filter made with --generations forgets, when 'seen rotate' is run, such as once a day: "    \
-    "see seen(7), 'A sliding week'"
+#define FORGETS "a filter made with --forget-after 30d forgets keys after that time"
 
 #define SIZES   "--capacity and --fpr give the size; the numbers of bits and hashes follow"
 #define DIGESTS "--digest takes the digests of keys: " DIGEST_NAMES
@@ -305,9 +303,21 @@ static bool opt_generations(struct opt_parser *p, unsigned *out)
     size_t digits = strspn(p->value, "0123456789");
     if (digits > 0 && digits + 1 == strlen(p->value))
         return bad_value(p,
-                         "a number: a generation lasts until 'seen rotate' is run, such as once a "
-                         "day; of 7, the oldest is then dropped after a week");
+                         "a number: a generation lasts until 'seen rotate' is run; --forget-after "
+                         "keeps keys for a time");
     return opt_whole(p, CHAIN_GENERATIONS, out);
+}
+
+/* A hundred years. */
+static const uint64_t MOST_AGE = 36500ULL * 24 * 3600;
+
+static bool opt_age(struct opt_parser *p, uint64_t *period)
+{
+    uint64_t seconds;
+    if (!num_age(p->value, &seconds) || seconds < CHAIN_PERIODS || seconds > MOST_AGE)
+        return bad_value(p, "a time from 10s to 36500d (such as 90m, 12h, 30d or 4w)");
+    *period = (seconds + CHAIN_PERIODS - 1) / CHAIN_PERIODS;
+    return true;
 }
 
 static void *variable_of(const struct opt *o, const struct opt_group *group, void *into)
@@ -347,6 +357,8 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
         return opt_whole(p, 1024, to);
     case TAKE_GENERATIONS:
         return opt_generations(p, to);
+    case TAKE_AGE:
+        return opt_age(p, to);
     case TAKE_CHOICE:
         if (*(unsigned *)to < o->bit)
             *(unsigned *)to = o->bit;

@@ -36,6 +36,7 @@ enum opt_type {
     TAKE_FEW,         /* unsigned, from 1 to 1024 */
     TAKE_THREADS,     /* the same; parallel_cpus() if it is not given */
     TAKE_GENERATIONS, /* unsigned */
+    TAKE_AGE,         /* uint64_t: of the time that a ring keeps keys, the period in seconds */
     TAKE_CHOICE,      /* an enum: of several options, the highest `bit` counts */
     TAKE_BIT,         /* sets `bit` in a uint32_t */
 };
@@ -58,6 +59,7 @@ enum opt_type {
 #define SECONDS(s, member)           INTO(TAKE_SECONDS, unsigned, s, member)
 #define FEW(s, member)               INTO(TAKE_FEW, unsigned, s, member)
 #define GENERATIONS(s, member)       INTO(TAKE_GENERATIONS, unsigned, s, member)
+#define AGE(s, member)               INTO(TAKE_AGE, uint64_t, s, member)
 #define CHOICE(s, member, which)     INTO(TAKE_CHOICE, unsigned, s, member), .bit = (which)
 #define BIT(s, member, which)        INTO(TAKE_BIT, uint32_t, s, member), .bit = (which)
 

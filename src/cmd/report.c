@@ -165,6 +165,9 @@ static void show_value(char *buf, const struct report_row *row, double v)
     case FORM_TIME:
         show_time(buf, (double)row->count);
         break;
+    case FORM_AGE:
+        num_show_age(buf, row->count);
+        break;
     case FORM_DIGITS:
         num_show_fpr(buf, v);
         break;
@@ -361,6 +364,7 @@ static void put_value(struct json *j, const struct report_row *row)
     case FORM_COUNT:
     case FORM_BYTES:
     case FORM_TIME:
+    case FORM_AGE:
         json_uint(j, row->count);
         break;
     default:
@@ -439,6 +443,10 @@ static const struct {
     {"changed", "seen_filter_changed_timestamp_seconds", "gauge", "When keys were last added."},
     {"n_estimate", "seen_filter_keys", "gauge", "Distinct keys, as told by the bits."},
     {"generations", "seen_filter_generations", "gauge", "Rotations for which a key is remembered."},
+    {"forget_after_seconds", "seen_filter_forget_after_seconds", "gauge",
+     "Time for which a key is kept at least."},
+    {"kept_until", "seen_filter_kept_until_timestamp_seconds", "gauge",
+     "When all keys are forgotten if none are added."},
     {"n_design", "seen_filter_capacity_keys", "gauge", "Keys that the filter was made for."},
     {"load", "seen_filter_load_ratio", "gauge", "Keys divided by the capacity."},
     {"keys_left", "seen_filter_left_keys", "gauge",

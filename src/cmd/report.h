@@ -44,6 +44,7 @@ enum form {
     FORM_COUNT, /* 9999000 */
     FORM_BYTES, /* 17.9 MiB */
     FORM_TIME,  /* seconds since 1970 */
+    FORM_AGE,   /* 30d: a number of seconds */
     FORM_LAYER, /* layer 3 */
     /* Of report_number and report_range. */
     FORM_KEYS,    /* 9999000, or 1.23e+18: a number of keys, which may be an estimate */

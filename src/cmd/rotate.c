@@ -8,13 +8,15 @@
 
 struct options {
     bool verbose;
-    unsigned threads;
+    struct rotation rotation;
 };
 
 static const struct opt rotate_opts[] = {
     {0, "verbose", NULL, "report on stderr about how many keys the generation had",
      FLAG(struct options, verbose)},
-    THREADS(struct options, threads),
+    {0, "now", NULL, "with --forget-after: as if the period of the newest generation had ended",
+     FLAG(struct options, rotation.force)},
+    THREADS(struct options, rotation.threads),
     {0},
 };
 
@@ -24,19 +26,23 @@ static int run(struct opt_parser *p)
 {
     struct err err;
     struct options o = {0};
-    double emptied = 0;
     char text[NUM_TEXT];
     if (!opt_parse(p, &o))
         return p->status;
     sig_catch();
-    bool ok = advance_rotate(p->operand[0], o.threads, &emptied, &err);
+    bool ok = advance_rotate(p->operand[0], &o.rotation, &err);
     if (!ok && sig_caught())
         return 128 + sig_caught();
     if (!ok)
         say_failure(&err);
+    else if (o.rotation.doubted)
+        say_warning(ADVANCE_DATED, p->operand[0]);
+    else if (o.rotation.early)
+        say_note("'%s' rotates by itself, and it is not yet time: nothing was done (--now does it)",
+                 p->operand[0]);
     else if (o.verbose)
         say_note("the generation that was emptied had about %s keys",
-                 num_show_count(text, emptied));
+                 num_show_count(text, o.rotation.emptied));
     return ok ? EXIT_SELECTED : EXIT_ERROR;
 }
 
@@ -49,7 +55,8 @@ const struct command cmd_rotate = {
                 "  seen rotate week.seen                                each day: forget a day\n",
     .details =
         "Forgets the oldest generation of a FILTER that was made with --generations, and begins a "
-        "new one. Other processes may go on adding and querying.",
+        "new one. A FILTER made with --forget-after does so by itself. Other processes may go on "
+        "adding and querying.",
     .groups = groups,
     .operand = "FILTER",
     .least = 1,

@@ -384,6 +384,17 @@ static const char *when_full(const struct figures *f)
     return format_grows(h) && keys_left(f) == 0 ? "full" : policies[h->policy];
 }
 
+/* Of a ring with a period. Other filters have no such rows. */
+static void add_times(struct report *r, const struct header *h)
+{
+    if (h->period == 0)
+        return;
+    unsigned newest = chain_newest(h);
+    report_uint(r, "forgets after", "forget_after_seconds", FORM_AGE, RECORDED, chain_age(h));
+    report_uint(r, "has keys until", "kept_until", FORM_TIME,
+                known(h->layers[newest].since != 0, RECORDED), chain_ends(h, newest));
+}
+
 static void add_key_rows(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
@@ -397,6 +408,7 @@ static void add_key_rows(struct report *r, const struct figures *f)
     report_string(r, "when full", "policy", RECORDED, when_full(f));
     report_uint(r, "generations", "generations", FORM_COUNT, known(generations != 0, RECORDED),
                 generations);
+    add_times(r, h);
     report_uint(r, "design capacity", "n_design", FORM_COUNT, known(h->n_design != 0, by_design(h)),
                 h->n_design * f->shards);
     add_loads(r, f);
@@ -523,6 +535,10 @@ static void add_layer(struct report *r, const struct figures *f, unsigned i)
                 layer->generation);
     report_uint(r, "age, s", "age_seconds", FORM_COUNT,
                 known(layer->since != 0 && layer->since <= now, EXACT), now - layer->since);
+    if (f->header->period != 0)
+        report_uint(r, "keys until", "kept_until", FORM_TIME,
+                    known(layer->since != 0 && !format_is_over(f->header, i), RECORDED),
+                    chain_ends(f->header, i));
 }
 
 static void add_all_rows(struct report *r, const struct figures *f)
@@ -569,7 +585,7 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
     report_pick(r, all, "shards");
     report_pick(r, all, "n_estimate");
     if (format_forgets(h))
-        report_pick(r, all, "generations");
+        report_pick(r, all, h->period != 0 ? "forget_after_seconds" : "generations");
     if (h->n_design != 0)
         report_pick(r, all, "n_design");
     pick_load(r, all, f);
@@ -588,6 +604,8 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
         report_pick(r, all, "secret");
     if (f->health != FILTER_CLEAN)
         report_pick(r, all, "state");
+    else if (h->period != 0)
+        report_pick(r, all, "kept_until");
     report_pick(r, all, "caveat");
 }
 

@@ -6,6 +6,7 @@
 #include "file/chain.h"
 #include "file/filter.h"
 #include "file/session.h"
+#include "write/advance.h"
 
 static void slot_damaged(const char *name)
 {
@@ -19,6 +20,13 @@ static void dirty(const char *name)
                 name);
 }
 
+/* A new filter without times (--reproducible) has its first generation begin later. */
+static void doubt(const struct header *h, const char *name)
+{
+    if (chain_doubts(h, format_now()) && h->layers[chain_newest(h)].since != 0)
+        say_warning(ADVANCE_DOUBT, name);
+}
+
 void warn_slot(const struct store *s)
 {
     if (s->file != NULL && s->file->slot_damaged)
@@ -28,6 +36,7 @@ void warn_slot(const struct store *s)
 void warn_unclean(const struct store *s)
 {
     warn_slot(s);
+    doubt(s->header, s->name);
     if (s->header->state == STATE_DIRTY || (s->file != NULL && session_is_dirty(s->file)))
         dirty(s->name);
 }
@@ -92,6 +101,7 @@ bool warn_inputs(const struct assembly *m, bool ok)
     for (unsigned i = 0; i < m->n_in; i++) {
         if (m->in[i].slot_damaged)
             slot_damaged(m->in[i].path);
+        doubt(&m->in[i].header, m->in[i].path);
         if (m->in[i].header.state == STATE_DIRTY)
             dirty(m->in[i].path);
     }

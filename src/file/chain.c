@@ -113,6 +113,52 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
     return true;
 }
 
+bool chain_doubts(const struct header *h, uint64_t now)
+{
+    uint64_t since = h->layers[chain_newest(h)].since;
+    if (h->period == 0)
+        return false;
+    if (since == 0 || since > now)
+        return since == 0 || since - now > h->period;
+    return now - since > h->period && now - since - h->period > CHAIN_DOUBT;
+}
+
+uint64_t chain_time(const struct header *h, uint64_t now)
+{
+    uint64_t since = h->layers[chain_newest(h)].since;
+    return h->period == 0 ? 0 : since > now || chain_doubts(h, now) ? since : now;
+}
+
+bool chain_is_due(const struct header *h, uint64_t now)
+{
+    uint64_t since = h->layers[chain_newest(h)].since;
+    return now > since && now - since >= h->period;
+}
+
+void chain_date(struct header *h, uint64_t since)
+{
+    unsigned newest = chain_newest(h);
+    uint64_t was = h->layers[newest].since;
+    for (unsigned i = 0; i < h->n_layers; i++) {
+        uint64_t *begun = &h->layers[i].since, age = was > *begun ? was - *begun : 0;
+        if (i == newest || *begun != 0)
+            *begun = since > age ? since - age : 0;
+    }
+    h->now = since;
+}
+
+uint64_t chain_age(const struct header *h)
+{
+    uint64_t n = chain_generations(h);
+    return n != 0 && h->period > UINT64_MAX / n ? UINT64_MAX : h->period * n;
+}
+
+uint64_t chain_ends(const struct header *h, unsigned i)
+{
+    uint64_t since = h->layers[i].since, most = UINT64_MAX - since;
+    return h->period > most / h->n_layers ? UINT64_MAX : since + h->period * h->n_layers;
+}
+
 unsigned chain_generations(const struct header *h)
 {
     return format_forgets(h) ? h->n_layers - 1 : 0;
@@ -247,7 +293,7 @@ void chain_given(const struct header *h, const struct counters *counters, double
         uint64_t in_layer = chain_keys_in(h, counters, i);
         double made = made_in(h, i, in_layer), passed = 1;
         for (unsigned j = 0; j < h->n_layers; j++)
-            if (is_before(h, j, i) && !format_is_void(h, j))
+            if (is_before(h, j, i) && !format_is_over(h, j))
                 passed *= 1 - h->layers[j].fpr_closed;
         double in_it = 0;
         chain_fill(&h->layers[i], passed, made, (double)in_layer - made, &in_it);
@@ -283,7 +329,7 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
     unsigned newest = chain_newest(h);
     double absent = 1;
     for (unsigned i = 0; i < h->n_layers; i++)
-        if (i != newest && !format_is_void(h, i))
+        if (i != newest && !format_is_over(h, i))
             absent *= 1 - h->layers[i].fpr_closed;
     const struct layer *layer = &h->layers[newest];
     return 1 - absent * (1 - layer->kind->fpr_at(layer, chain_distinct(h, counters, newest)));

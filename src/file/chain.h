@@ -15,6 +15,14 @@
  * keys that recur stay. A rotation has three steps, each on disk before the next begins: the layer
  * is marked void, it is zeroed, it is marked as the newest. The next writer finishes an interrupted
  * rotation.
+ *
+ * A ring with a period P rotates by time. Its newest generation takes keys for P seconds from its
+ * `since`; the next writer then begins another one. Of n layers, each is over n P seconds after its
+ * `since`, whether or not somebody has rotated since then: each key counts for more than (n - 1) P
+ * seconds, and for n P at most. So begins are at least P apart, and the oldest generation is over
+ * when one begins. A clock that differs from the newest `since` by years is not believed
+ * (chain_doubts): until a writer comes, the ring stays as it was then, and the writer dates it
+ * anew.
  */
 #ifndef FILE_CHAIN_H
 #define FILE_CHAIN_H
@@ -28,6 +36,8 @@
 enum {
     CHAIN_FIRST = 1 << 20, /* capacity of a growing filter's first layer if nothing is known */
     CHAIN_GENERATIONS = FORMAT_MAX_LAYERS - 1,
+    CHAIN_PERIODS = 10,            /* of the time that a ring keeps keys */
+    CHAIN_DOUBT = 365 * 24 * 3600, /* seconds: a period that ended earlier is not believed */
 };
 
 /* The part of the promised FPR that a first layer takes which has room for the keys to come. */
@@ -50,6 +60,26 @@ bool chain_start_growing(struct header *h, const struct kind *kind, uint64_t n, 
                          struct err *err);
 bool chain_start_ring(struct header *h, const struct kind *kind, unsigned generations, uint64_t n,
                       double p, struct err *err);
+
+/* ---- Rings with a period; `now` is what the clock says (format_now). */
+
+/* Is the clock not believed: is it more than a period before the newest generation began, or more
+ * than CHAIN_DOUBT after that one's period? Nor is any that no file knew yet (--reproducible). */
+bool chain_doubts(const struct header *h, uint64_t now);
+
+/* The time by which generations are over: now, or that when the newest began. 0: there is none. */
+uint64_t chain_time(const struct header *h, uint64_t now);
+
+/* Has the newest generation's period ended? */
+bool chain_is_due(const struct header *h, uint64_t now);
+
+/* Sets when the newest generation began; the others keep their distances to it. */
+void chain_date(struct header *h, uint64_t since);
+
+/* The seconds that a key is kept at least, and the time when all keys of layer i are over; the most
+ * that there is, if a forged header says more. */
+uint64_t chain_age(const struct header *h);
+uint64_t chain_ends(const struct header *h, unsigned i);
 
 /* For how many rotations a filter remembers a key; 0: it is no ring. */
 unsigned chain_generations(const struct header *h);

@@ -284,6 +284,7 @@ static bool design_chain(struct header *h, const struct design *d, uint64_t n, s
                          .p = d->p != 0 ? d->p : LAYER_FPR};
     if (!plan_solve(&whole, err))
         return false;
+    h->period = d->period;
     if (!d->grow)
         return chain_start_ring(h, whole.kind, d->generations, first, whole.p, err);
     if (!chain_start_growing(h, whole.kind, first, whole.p, d->more, err))

@@ -58,6 +58,7 @@ struct design {
     bool grow;            /* grows without limit (chain.h); n, if given: first layer's size */
     bool more;            /* the same, and further layers are expected */
     unsigned generations; /* a ring with this many generations; needs n */
+    uint64_t period;      /* of such a ring (chain.h), in seconds; 0: none */
     bool no_profile;      /* keeps no account of what keys look like */
     bool each;            /* counts each time that a key is put; a kind that counts */
     bool empty;           /* contains no keys yet */

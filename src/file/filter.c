@@ -19,6 +19,7 @@
 #include "keys/content.h"
 #include "keys/xxh3.h"
 #include "kind/foreign.h"
+#include "file/chain.h"
 #include "file/lock.h"
 #include "file/pages.h"
 #include "file/slot.h"
@@ -206,6 +207,7 @@ bool filter_prepare(struct filter *f, const struct header *h, struct err *err)
 static void take_state(struct filter *f, const struct slot_state *now)
 {
     f->header = now->header;
+    f->header.now = chain_time(&f->header, format_now());
     f->slot_damaged = now->slot_damaged;
     f->status = now->status;
     f->settled = now->settled;
@@ -321,6 +323,11 @@ bool filter_changed(const struct filter *f)
     return filter_epoch(f) > f->header.epoch; /* they only go up */
 }
 
+bool filter_is_late(const struct filter *f)
+{
+    return f->header.period != 0 && f->header.now != chain_time(&f->header, format_now());
+}
+
 static bool overwritten(const struct filter *f, struct err *err)
 {
     return fail(err, "'%s' was overwritten while it was in use", f->path);
@@ -421,7 +428,7 @@ static bool verify_layers(struct filter *f, unsigned except, bool take_keys, str
 {
     const struct layer *layer = f->header.layers;
     for (unsigned i = 0; i < f->header.n_layers; i++)
-        if (i != except && !format_is_void(&f->header, i) &&
+        if (i != except && !format_is_over(&f->header, i) &&
             kind_takes_keys(layer[i].kind) == take_keys && !pages_verify(f, i, keys, n, err))
             return false;
     return true;
@@ -515,6 +522,7 @@ bool filter_refresh(struct filter *f, struct err *err)
 {
     if (!format_continues(f->map, &f->header))
         return overwritten(f, err);
+    f->header.now = chain_time(&f->header, format_now());
     return (f->settled && !filter_changed(f) && !filter_is_doubtful(f)) || filter_reload(f, err);
 }
 

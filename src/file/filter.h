@@ -111,6 +111,10 @@ uint64_t filter_epoch(const struct filter *f);
 /* Was the header written since it was read? Cheap: reads two words of the mapping. */
 bool filter_changed(const struct filter *f);
 
+/* Has time passed, in a ring with a period, since its header was read or refreshed? Generations are
+ * over by that time (header.now), which stays the same during a query. */
+bool filter_is_late(const struct filter *f);
+
 /* Reads the header again, as another process may have written it: the valid slot with the higher
  * epoch. Maps the file again if it has grown. On failure the old header and mapping stay in use.
  * Not to be called during queries of the same struct filter. */
@@ -120,8 +124,8 @@ bool filter_reload(struct filter *f, struct err *err);
  * pages. On failure the filter can be used as before. */
 bool filter_prepare(struct filter *f, const struct header *h, struct err *err);
 
-/* Calls filter_reload if the header was written since it was read, or a writer was at its end, or
- * the file is doubtful. */
+/* Sets the time (filter_is_late). Calls filter_reload if the header was written since it was read,
+ * or a writer was at its end, or the file is doubtful. */
 bool filter_refresh(struct filter *f, struct err *err);
 
 /* Fails if the file was overwritten in place (cp, rsync --inplace) or truncated since it was

@@ -113,7 +113,8 @@ struct header {
     uint64_t created, changed; /* seconds since 1970; 0: unknown (format_now) */
     struct counters counters;
     uint64_t made;   /* keys_added when the file was made; no filter has taken these for known */
-    uint64_t period; /* reserved: seconds that a ring keeps keys; 0: none is stated */
+    uint64_t period; /* seconds after which a ring begins its next generation; 0: when told to */
+    uint64_t now;    /* by which a period's generations are over (filter.h); 0: none. In no file */
     uint8_t features[FORMAT_FEATURES];
     unsigned n_layers;
     struct layer layers[FORMAT_MAX_LAYERS];
@@ -178,6 +179,15 @@ static inline bool format_forgets(const struct header *h)
 static inline bool format_is_void(const struct header *h, unsigned i)
 {
     return format_forgets(h) && h->layers[i].generation == 0;
+}
+
+/* Do the keys of layer i not count, because it is void, or all older than the ring keeps them? It
+ * took none after the first period. No sum, which a forged header could make too large. */
+static inline bool format_is_over(const struct header *h, unsigned i)
+{
+    uint64_t since = h->layers[i].since;
+    return format_is_void(h, i) ||
+           (h->period != 0 && h->now > since && (h->now - since) / h->n_layers >= h->period);
 }
 
 /* May layers have the same keys, as generations may, and layers that a merge joined? */

@@ -38,7 +38,7 @@ void layers_query(struct layers l, unsigned except, struct hashes keys, size_t n
     unsigned n_layers = 0;
     memset(present, 0, (n + 63) / 64 * sizeof *present);
     for (unsigned i = l.header->n_layers; i-- > 0;) {
-        if (i == except || format_is_void(l.header, i))
+        if (i == except || format_is_over(l.header, i))
             continue;
         layer[n_layers] = &l.header->layers[i];
         data[n_layers++] = l.data[i];
@@ -59,7 +59,7 @@ void layers_census(struct layers l, unsigned layer, unsigned threads, struct cen
 {
     const struct layer *which = &l.header->layers[layer];
     memset(out, 0, sizeof *out);
-    if (!format_is_void(l.header, layer))
+    if (!format_is_over(l.header, layer))
         which->kind->census(which, l.data[layer], threads, out);
 }
 

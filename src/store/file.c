@@ -57,7 +57,7 @@ static bool enter(struct store *s, size_t len, struct err *err)
     pthread_rwlock_rdlock(&file->lock);
     /* A mapping of an overwritten file may be longer than the file: it must not be read. */
     bool ok = filter_check_intact(f, err);
-    if (ok ? filter_changed(f) : filter_is_doubtful(f)) {
+    if (ok ? filter_changed(f) || filter_is_late(f) : filter_is_doubtful(f)) {
         pthread_rwlock_unlock(&file->lock);
         pthread_rwlock_wrlock(&file->lock);
         ok = filter_refresh(f, err); /* unless another thread has done it meanwhile */

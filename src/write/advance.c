@@ -119,6 +119,31 @@ bool advance(struct session *s, unsigned threads, struct err *err)
     return advance_finish(s, err);
 }
 
+bool advance_by_time(struct session *s, unsigned threads, bool *doubted, struct err *err)
+{
+    struct header h = s->filter->header;
+    uint64_t now = format_now();
+    *doubted = false;
+    if (h.period == 0 || s->filter->in_memory)
+        return true;
+    if (!chain_doubts(&h, now))
+        return !chain_is_due(&h, now) || advance(s, threads, err);
+    *doubted = h.layers[chain_newest(&h)].since != 0;
+    chain_date(&h, now);
+    return session_change(s, &h, err);
+}
+
+/* As if the newest generation's period had just ended. */
+static bool end_period(struct session *s, struct err *err)
+{
+    struct header h = s->filter->header;
+    uint64_t now = format_now(), begun = now > h.period ? now - h.period : 0;
+    if (h.period == 0 || chain_is_due(&h, now))
+        return true;
+    chain_date(&h, begun);
+    return session_change(s, &h, err);
+}
+
 static bool check_forgets(const struct filter *f, struct err *err)
 {
     return format_forgets(&f->header) ||
@@ -128,19 +153,30 @@ static bool check_forgets(const struct filter *f, struct err *err)
                 f->path);
 }
 
-static bool rotate_once(struct session *s, unsigned threads, double *emptied, struct err *err)
+/* It may be another file than the one that was opened. */
+static bool rotate_now(struct session *s, struct rotation *r, struct err *err)
 {
-    const struct filter *f = s->filter;
+    const struct header *h = &s->filter->header;
+    if (!check_forgets(s->filter, err) || !advance_finish(s, err))
+        return false;
+    r->emptied = (double)chain_oldest_keys(h, &s->counters);
+    uint64_t now = format_now();
+    r->early = h->period != 0 && !r->force && !chain_is_due(h, now);
+    if (h->period != 0 && !r->force)
+        return advance_by_time(s, r->threads, &r->doubted, err);
+    return end_period(s, err) && advance(s, r->threads, err);
+}
+
+static bool rotate_once(struct session *s, struct rotation *r, struct err *err)
+{
     if (!session_lock(s, err))
         return false;
-    bool ok = check_forgets(f, err) && advance_finish(s, err); /* it may be another file now */
-    *emptied = (double)chain_oldest_keys(&f->header, &s->counters);
-    ok = ok && advance(s, threads, err);
+    bool ok = rotate_now(s, r, err);
     session_unlock(s);
     return ok;
 }
 
-bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err)
+bool advance_rotate(const char *path, struct rotation *r, struct err *err)
 {
     struct filter f;
     struct session s;
@@ -149,7 +185,7 @@ bool advance_rotate(const char *path, unsigned threads, double *emptied, struct 
         return false;
     bool ok = check_forgets(&f, err) && session_begin(&s, &f, err);
     if (ok) {
-        ok = rotate_once(&s, threads, emptied, err);
+        ok = rotate_once(&s, r, err);
         ok = session_end(&s, true, ok ? err : &why) && ok;
     }
     filter_close(&f);

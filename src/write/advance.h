@@ -22,8 +22,28 @@ bool advance(struct session *s, unsigned threads, struct err *err);
 /* Finishes an interrupted rotation, if there is one. */
 bool advance_finish(struct session *s, struct err *err);
 
-/* For `seen rotate`: both for a ring in a file. *emptied: about how many keys were forgotten. */
-bool advance_rotate(const char *path, unsigned threads, double *emptied, struct err *err);
+/* Call advance_finish first. Begins the next generation of a ring if the newest one's period has
+ * ended. Sets *doubted if the clock is not believed: then it dates the ring anew (chain.h), and
+ * nothing is forgotten. Without a period, does nothing. */
+bool advance_by_time(struct session *s, unsigned threads, bool *doubted, struct err *err);
+
+/* Warnings about the filter of that name whose clock is not believed: of a reader, of a writer. */
+#define ADVANCE_OFF                                                                                \
+    "'%.300s': by the clock, its newest generation is from the future or ended over a year ago; "
+#define ADVANCE_DOUBT ADVANCE_OFF "nothing is forgotten ('seen rotate --now' goes by the clock)"
+#define ADVANCE_DATED ADVANCE_OFF "it is taken to begin now, and nothing is forgotten"
+
+/* Of `seen rotate`. */
+struct rotation {
+    unsigned threads;
+    bool force; /* a ring with a period: as if that had ended */
+    /* Results. */
+    bool early, doubted; /* the period has not ended; the clock is not believed: nothing was done */
+    double emptied;      /* about how many keys the emptied layer had */
+};
+
+/* Rotates a ring in a file. */
+bool advance_rotate(const char *path, struct rotation *r, struct err *err);
 
 /* For tests: called after each step of a rotation, 1 to 3. */
 extern void (*advance_step)(int step);

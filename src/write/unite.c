@@ -127,11 +127,13 @@ static bool place_layers(struct unite *u, struct err *err)
         for (unsigned i = 0; i < u->to->n_in; i++)
             for (unsigned l = 0; l < u->to->in[i].header.n_layers; l++) {
                 const struct layer *layer = &u->to->in[i].header.layers[l];
-                if (!format_is_void(&u->to->in[i].header, l) &&
+                if (!format_is_over(&u->to->in[i].header, l) &&
                     kind_takes_keys(layer->kind) == (takes_keys != 0) &&
                     !place_layer(u, &u->to->in[i], l, err))
                     return false;
             }
+    if (u->to->header.n_layers == 0)
+        return fail(err, "'%s' has forgotten all its keys", u->to->in[0].path);
     return !u->intersects || is_of_one_size(u) || fail_intersection(err);
 }
 

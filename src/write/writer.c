@@ -128,7 +128,7 @@ static void begin_layer(struct writer *w, size_t n)
     w->generation = newest(w)->generation;
     w->out->too_full &= !format_forgets(h); /* only a rotation lowers the FPR */
     for (unsigned i = 0; i < h->n_layers; i++)
-        absent *= i == w->layer || format_is_void(h, i) ? 1 : 1 - h->layers[i].fpr_closed;
+        absent *= i == w->layer || format_is_over(h, i) ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
     count_from(w, chain_distinct(h, &w->session.counters, w->layer));
     w->began_n = w->n;
@@ -158,6 +158,8 @@ bool writer_check(const struct header *h, const char *name, const struct add_opt
         return fail(err, "'%s' is immutable: no keys can be added to it", name);
     if (kind_is_exact(layer->kind) && !layer->kind->check_add(layer, &why))
         return fail(err, "no keys can be added to '%s': %s", name, why.text);
+    if (options->rotate && h->period != 0)
+        return fail(err, "'%s' keeps keys for a time, so it is not rotated at capacity", name);
     return !options->rotate || format_forgets(h) ||
            fail(err, "'%s' has no generations, so it cannot be rotated", name);
 }
@@ -221,9 +223,10 @@ enum add_result writer_refuse(const struct header *h, const char *name,
          num_show_fpr(limit, writer_limit(h, options)));
     if (options->max_fpr == 0)
         fail_more(err, ", 10 times its design rate; make %s, or set another limit with --max-fpr",
-                  format_forgets(h) ? "room with 'seen rotate' or --rotate-at-capacity"
-                                    : "a filter with a larger --capacity, or one that grows "
-                                      "(without --fixed)");
+                  h->period != 0      ? "a filter with a larger --capacity"
+                  : format_forgets(h) ? "room with 'seen rotate' or --rotate-at-capacity"
+                                      : "a filter with a larger --capacity, or one that grows "
+                                        "(without --fixed)");
     return ADD_FULL;
 }
 
@@ -506,6 +509,17 @@ static bool catch_up(struct writer *w, size_t n, struct err *err)
     return true;
 }
 
+/* Does what a ring's period asks for. */
+static bool keep_time(struct writer *w, struct err *err)
+{
+    bool doubted;
+    if (!advance_by_time(&w->session, w->options.threads, &doubted, err))
+        return false;
+    if (doubted)
+        snprintf(w->out->warning, sizeof w->out->warning, ADVANCE_DATED, filter_name(w));
+    return true;
+}
+
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
@@ -515,7 +529,7 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     w->out->warning[0] = '\0';
     if (!session_lock(&w->session, err))
         return ADD_FAILED;
-    if (advance_finish(&w->session, err) && catch_up(w, n, err))
+    if (advance_finish(&w->session, err) && keep_time(w, err) && catch_up(w, n, err))
         result = add_all(w, &call, err);
     session_unlock(&w->session);
     *done = call.done;

@@ -206,7 +206,7 @@ query -t, f|unknown option '-t': -d gives the delimiter of the fields of -f; TAB
 query -F, f|unknown option '-F': keys are always compared byte for byte; -d gives the delimiter of the fields of -f
 create -F, f|unknown option '-F': -d gives the delimiter of the fields of -f
 create --exact f|unknown option '--exact': 'seen create --counted --fpr 0' keeps whole hashes
-dedup --ttl 7d f|unknown option '--ttl': a filter made with --generations forgets, when 'seen rotate' is run, such as once a day: see seen(7), 'A sliding week'
+dedup --ttl 7d f|unknown option '--ttl': a filter made with --forget-after 30d forgets keys after that time
 plan 1e9 1e-6|unexpected operand '1e9'; did you mean -n 1e9 -p 1e-6?
 plan 1e9|unexpected operand '1e9'; did you mean -n 1e9?
 import f -o g|--layout is missing: it names the layout of FOREIGN; '--layout auto' recognises a file by its content
@@ -718,7 +718,7 @@ END
     for command in 'create --empty' 'dedup --create' plan; do
         # shellcheck disable=SC2086
         refuses "seen: option '--generations': '7d' is not a number: a generation lasts until 'seen rotate' \
-is run, such as once a day; of 7, the oldest is then dropped after a week" seen $command -n 99 --generations 7d
+is run; --forget-after keeps keys for a time" seen $command -n 99 --generations 7d
     done
 }
 

@@ -249,7 +249,7 @@ example_files()
     # "size", are not in the page.
     seen import --layout php "$SOURCE/tests/vectors/php/ph_3.bits" -o php.seen
     seen create --layout redisson -p 0.01 rs.seen keys
-    seen create --generations 2 -n 1000 --empty ring.seen
+    seen create --forget-after 30d -n 1000 --empty ring.seen
     seen create --counted counted.seen keys
     seen create --hex hex.seen -k 00ff
     seen stats --json f.seen c.seen php.seen rs.seen ring.seen counted.seen hex.seen | grep -oE '"[a-z_]+":' |

@@ -115,6 +115,10 @@ create --generations = --generations 2 -n 100 new lines
 create --generations ! --generations 2 -n 100 --grow new lines
 create --generations ! --generations 2 new lines
 create --generations ! --generations 2 -n 100 --counted new lines
+create --forget-after = --forget-after 30d -n 100 new lines
+create --forget-after ! --forget-after 30d new lines
+create --forget-after ! --forget-after 30d -n 100 --generations 2 new lines
+create --forget-after ! --forget-after 30d -n 100 --fixed new lines
 create --foldable = --foldable new lines
 create --foldable ! --foldable --like f new lines
 create --foldable = --foldable --grow new lines
@@ -191,6 +195,13 @@ add --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 genera
 add --generations ~ --create --generations 3 -n 1000 f lines # *without generations: --generations has no effect
 add --generations ~ --create --generations 3 -n 1000 counted lines # *without generations: --generations has no effect
 add --generations ! --generations 2 ring lines
+add --forget-after = --create --forget-after 30d -n 100 new lines
+add --forget-after ! --create --forget-after 30d new lines
+add --forget-after ! --create --forget-after 30d -n 100 --generations 2 new lines
+add --forget-after ~ --create --forget-after 30d -n 1000 ring lines # *does not forget by time: --forget-after has no effect
+add --forget-after ~ --create --forget-after 30d -n 1000 f lines # *does not forget by time: --forget-after has no effect
+add --forget-after ~ --create --forget-after 30d -n 1000 counted lines # *does not forget by time: --forget-after has no effect
+add --forget-after ! --forget-after 30d ring lines
 add --no-profile = --create --no-profile new lines
 add --no-profile ~ --create --no-profile f lines # *keeps a profile of its keys: --no-profile has no effect
 add --no-profile ! --no-profile f lines
@@ -300,6 +311,10 @@ dedup --generations = --create -n 100 -p 0.001 --generations 2 new lines
 dedup --generations ~ --create --generations 3 -n 1000 ring lines # *with 2 generations: --generations has no effect
 dedup --generations ~ --create --generations 3 -n 1000 f lines # *without generations: --generations has no effect
 dedup --generations ! --generations 2 ring lines
+dedup --forget-after = --create -n 100 -p 0.001 --forget-after 30d new lines
+dedup --forget-after ~ --create --forget-after 30d -n 1000 ring lines # *does not forget by time: --forget-after has no effect
+dedup --forget-after ~ --create --forget-after 30d -n 1000 f lines # *does not forget by time: --forget-after has no effect
+dedup --forget-after ! --forget-after 30d ring lines
 dedup --no-profile + --create -n 100 -p 0.001 --no-profile new lines
 dedup --no-profile ~ --create --no-profile f lines # *keeps a profile of its keys: --no-profile has no effect
 dedup --no-profile ! --no-profile f lines
@@ -330,6 +345,8 @@ stats --threads hint
 
 rotate --verbose + --verbose ring
 rotate --verbose always
+rotate --now = --now ring
+rotate --now always
 rotate --threads = -j1 ring
 rotate --threads hint
 

@@ -79,8 +79,8 @@ END
     bits() { jq -r ".kinds[] | select(.kind == \"$1\") | .bits_per_key" sizes; }
     row() { grep -F -e "$1" "$SOURCE/README.md" | sed -E 's/.*\| ([0-9.]+) \|$/\1/'; }
     equal "$(row 'it grows |')" "$(printf %.1f "$(bits bloom)")"
-    equal "$(row '--generations 7')" \
-        "$(seen plan -n 10M -p 1e-6 --generations 7 --json | jq '(.bytes * 8 / 1e6 | round) / 10')"
+    equal "$(row '--forget-after 7d')" \
+        "$(seen plan -n 10M -p 1e-6 --generations 10 --json | jq '(.bytes * 8 / 1e6 | round) / 10')"
     equal "$(row 'create --compact` |')" "$(printf %.2f "$(bits compact)")"
     equal "$(row 'create --counted` |')" "$(printf %.2f "$(bits counted)")"
     seen plan -n 10M -p 1e-6 --fixed --json >sizes

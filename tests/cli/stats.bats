@@ -285,7 +285,7 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     seq 1000 | seen create --fixed -n 2000 f.seen
     seq 50 | seen create --counted c.seen
     seq 1000 | seen create --compact "$quoted"
-    seen create --generations 3 -n 3000 --empty ring.seen
+    seen create --forget-after 30d -n 20k --empty ring.seen
     seq 2000 | seen add ring.seen
     run -0 --separate-stderr seen stats --prometheus f.seen c.seen "$quoted" ring.seen
     [ -z "$stderr" ]
@@ -303,8 +303,8 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     for file in f.seen c.seen ring.seen; do
         seen stats --json "$file" >json
         while read -r metric member; do
-            if [ "$member" = generations ] && [ $file != ring.seen ]; then
-                jq -e '.generations == null' json
+            if [[ $member =~ generations|forget|until && $file != ring.seen && $member != keys_* ]]; then
+                jq -e ".$member == null" json
                 ! grep -q "^$metric{file=\"$file\"}" metrics || return 1
                 continue
             fi

@@ -18,6 +18,7 @@ import math
 import mmap
 import struct
 import sys
+import time
 
 M32 = (1 << 32) - 1
 M64 = (1 << 64) - 1
@@ -973,6 +974,7 @@ class Layer:
                 "a layer's zeroes are not zero")
         require(policy == FIXED or u32(b, 0) < 16 or u32(b, 0) == 20, "a kind that does not grow")
         self.void = policy == RING and self.generation == 0
+        self.since = u64(b, 64)
         rate, = struct.unpack_from("<d", b, 80)
         require(0 <= rate <= 1, "a layer's history is out of range")
         require(0 < struct.unpack_from("<d", b, 16)[0] < 1,
@@ -1048,7 +1050,18 @@ class Header:
                     "two layers of one generation")
         if self.policy == RING:
             require(n_layers >= 2, "a ring of one layer")
+        self.period = u64(b, 144)
         self.place_layers()
+
+    def counts(self, layer):
+        """Do the keys of this layer count, or are they too old?"""
+        newest = max(self.layers, key=lambda layer: layer.generation)
+        now = max(int(time.time()), newest.since)
+        if newest.since == 0 or newest.since - time.time() > self.period or \
+                now - newest.since - self.period > 365 * 86400:
+            now = newest.since
+        return not layer.void and (
+            self.period == 0 or now < layer.since + len(self.layers) * self.period)
 
     @staticmethod
     def check_profile(p):
@@ -1175,7 +1188,7 @@ class Filter:
     def __contains__(self, key):
         lanes = self.hash(key)
         return any(layer.kind.has(lanes, self.reader(layer))
-                   for layer in self.header.layers if not layer.void)
+                   for layer in self.header.layers if self.header.counts(layer))
 
     def count(self, key):
         lanes, layer = self.hash(key), self.header.layers[0]

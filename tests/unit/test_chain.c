@@ -143,14 +143,14 @@ static void die_after(int step)
         _exit(0);
 }
 
-struct rotation {
+struct cut_off {
     const char *path;
     int last_step;
 };
 
 static int rotate_and_die_there(void *ctx)
 {
-    const struct rotation *rotation = ctx;
+    const struct cut_off *rotation = ctx;
     struct err err;
     last_step = rotation->last_step;
     advance_step = die_after;
@@ -161,7 +161,7 @@ static int rotate_and_die_there(void *ctx)
 /* Rotates in a process that dies after that step. */
 static void rotate_and_die(const char *path, int step)
 {
-    struct rotation rotation = {path, step};
+    struct cut_off rotation = {path, step};
     CHECK(in_child(rotate_and_die_there, &rotation) == 0);
 }
 
@@ -279,6 +279,79 @@ TEST(keys_that_come_again_stay_and_are_not_new)
     MUST(rotate("r.seen", &err));
     CHECK(count("r.seen", 0, EACH) == 0);
     scratchdir_clear();
+}
+
+/* The header of a ring of ten periods of 100 seconds, whose newest of 11 layers began at 10000, and
+ * the others 150 seconds apart; the oldest has had no keys yet. */
+static struct header ring_of_periods(void)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    h.period = 100;
+    MUST(chain_start_ring(&h, kind_usual(), 10, 10000, 1e-6, &err));
+    for (unsigned i = 1; i < 11; i++)
+        h.layers[i].since = 10000 - 150 * (10 - i);
+    return h;
+}
+
+static unsigned n_over(struct header *h, uint64_t clock)
+{
+    unsigned n = 0;
+    h->now = chain_time(h, clock);
+    for (unsigned i = 1; i < h->n_layers; i++)
+        n += format_is_over(h, i);
+    return n;
+}
+
+TEST(generations_are_over_after_all_periods)
+{
+    struct header h = ring_of_periods();
+    CHECK(!chain_is_due(&h, 10099) && chain_is_due(&h, 10100));
+    CHECK(chain_age(&h) == 1000 && chain_ends(&h, 10) == 11100 && chain_ends(&h, 3) == 10050);
+    /* Layer 3 began at 8950, layer 2 at 8800. */
+    CHECK(n_over(&h, 10049) == 2 && n_over(&h, 10050) == 3);
+    CHECK(n_over(&h, 11099) == 9 && n_over(&h, 11100) == 10);
+    h.period = 0; /* it would be rotated by hand */
+    CHECK(n_over(&h, 1000000) == 0 && chain_time(&h, 1000000) == 0);
+}
+
+TEST(a_clock_that_is_far_off_is_not_believed)
+{
+    struct header h = ring_of_periods();
+    const uint64_t last = 10100 + CHAIN_DOUBT;
+    CHECK(!chain_doubts(&h, 9900) && chain_doubts(&h, 9899) && chain_doubts(&h, 0));
+    CHECK(!chain_doubts(&h, last) && chain_doubts(&h, last + 1) && chain_doubts(&h, UINT64_MAX));
+    CHECK(chain_time(&h, 9900) == 10000 && chain_time(&h, 0) == 10000);
+    CHECK(chain_time(&h, last) == last && chain_time(&h, last + 1) == 10000);
+    CHECK(n_over(&h, 10000) == 2 && n_over(&h, last) == 10 && n_over(&h, last + 1) == 2);
+    /* The distances stay, and what never began does not begin. */
+    chain_date(&h, 50000);
+    CHECK(h.layers[10].since == 50000 && h.layers[1].since == 50000 - 1350);
+    CHECK(h.layers[0].since == 0 && n_over(&h, 50000) == 2);
+    chain_date(&h, 100);
+    CHECK(h.layers[10].since == 100 && h.layers[9].since == 0);
+}
+
+TEST(forged_times_overflow_nothing)
+{
+    static const uint64_t odd[] = {0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+    enum { N = sizeof odd / sizeof *odd };
+    for (unsigned i = 0; i < N * N * N; i++) {
+        struct header h = ring_of_periods();
+        const uint64_t clock = odd[i / N / N];
+        h.period = odd[i % N];
+        h.layers[10].since = odd[i / N % N];
+        h.layers[4].since = UINT64_MAX;
+        CHECK(n_over(&h, clock) <= 10);
+        CHECK(h.period == 0 || chain_age(&h) >= h.period);
+        CHECK(chain_ends(&h, 10) >= h.layers[10].since);
+        bool doubted = chain_doubts(&h, clock);
+        chain_date(&h, clock);
+        CHECK(h.layers[10].since == clock && h.layers[4].since <= clock);
+        CHECK(clock == 0 || !chain_doubts(&h, clock) || !doubted);
+    }
 }
 
 /* A new layer gets an eighth of the rate for which the earlier ones were not made, or less: whole
@@ -654,6 +727,9 @@ int main(void)
     RUN(another_rotation_takes_up_one_that_was_cut_off);
     RUN(a_writer_ends_in_order_after_another_made_the_file_grow);
     RUN(keys_that_come_again_stay_and_are_not_new);
+    RUN(generations_are_over_after_all_periods);
+    RUN(a_clock_that_is_far_off_is_not_believed);
+    RUN(forged_times_overflow_nothing);
     RUN(the_rate_holds_over_the_chain);
     RUN(the_newest_layer_is_not_void);
     RUN(a_layer_gets_a_part_of_the_rate_that_is_left);

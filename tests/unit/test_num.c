@@ -267,6 +267,48 @@ TEST(probabilities_and_times_shown)
     CHECK_STR(num_show_seconds(b, 1e20), "1e+20 s");
 }
 
+TEST(ages)
+{
+    static const struct {
+        const char *text;
+        uint64_t seconds;
+        const char *shown;
+    } good[] = {{"1s", 1, "1s"},
+                {"90s", 90, "90s"},
+                {"120s", 120, "2m"},
+                {"90m", 5400, "90m"},
+                {"24h", 86400, "1d"},
+                {"30d", 2592000, "30d"},
+                {"2w", 1209600, "14d"},
+                {"18446744073709551615s", UINT64_MAX, "18446744073709551615s"},
+                {"30500568904943w", 18446744073709526400U, "213503982334601d"}};
+    static const char *const bad[] = {"",
+                                      "s",
+                                      "0s",
+                                      "1",
+                                      "1 d",
+                                      "-1d",
+                                      "1.5d",
+                                      "1e3s",
+                                      "1D",
+                                      "1dd",
+                                      "+1d",
+                                      "0x1d",
+                                      "1y",
+                                      " 1d",
+                                      "18446744073709551616s",
+                                      "30500568904944w"};
+    char b[NUM_TEXT];
+    uint64_t seconds;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        CHECK(num_age(good[i].text, &seconds) && seconds == good[i].seconds);
+        CHECK_STR(num_show_age(b, seconds), good[i].shown);
+    }
+    CHECK_STR(num_show_age(b, 0), "0d");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CHECK(!num_age(bad[i], &seconds));
+}
+
 int main(void)
 {
     RUN(nonsense_is_refused);
@@ -280,5 +322,6 @@ int main(void)
     RUN(least_bytes_and_rates_shown);
     RUN(counts_shown);
     RUN(probabilities_and_times_shown);
+    RUN(ages);
     return check_done();
 }
