@@ -23,7 +23,7 @@ static const char path[] = "f.seen";
 static const struct key_rule rule;
 
 /* N keys, which take two layers, the first of 2^20; then the first of them again. */
-enum { N = 1200000, GIVEN = N + 100096, BATCH = LAYER_BATCH / 2 };
+enum { BATCH = 2048, N = 586 * BATCH, GIVEN = N + 49 * BATCH };
 
 static void make(struct header *h)
 {
@@ -32,6 +32,15 @@ static void make(struct header *h)
     remove(path);
     header_begin(h, &rule, false);
     MUST(header_design(h, &design, 0, &err) && assembly_empty(path, h, &err));
+}
+
+/* The hashes of BATCH keys from `first` on. */
+static void hash_batch(unsigned first, uint64_t hash[BATCH])
+{
+    for (uint64_t i = 0; i < BATCH; i++) {
+        uint64_t key = (first + i) % N;
+        hash[i] = xxh3_bytes(&key, sizeof key, 0);
+    }
 }
 
 /* Adds all keys to the file and puts them; the last `only_added` are not put. Each is new the first
@@ -48,12 +57,11 @@ static void add(struct refit *r, unsigned only_added)
         return;
     for (unsigned first = 0; first < GIVEN; first += BATCH) {
         uint64_t hash[BATCH], known[BATCH / 64 + 1] = {0};
-        for (uint64_t i = 0; i < BATCH; i++) {
-            uint64_t key = (first + i) % N;
-            hash[i] = xxh3_bytes(&key, sizeof key, 0);
-        }
+        hash_batch(first, hash);
         size_t n = first + BATCH == GIVEN ? BATCH - only_added : BATCH;
-        refit_put(r, first / BATCH % 2, hashes_of(hash), n);
+        for (size_t at = 0; at < n; at += LAYER_BATCH)
+            refit_put(r, first / BATCH % 2, hashes_of(hash + at),
+                      n - at < LAYER_BATCH ? n - at : LAYER_BATCH);
         MUST(store_add(s, hashes_of(hash), known, BATCH, &done, &err) == ADD_OK);
         if (first < N)
             n_known += bits_count(known, BATCH);
@@ -126,9 +134,12 @@ static bool is_replaced(struct run run)
     MUST(s != NULL);
     if (s == NULL)
         return false;
-    for (uint64_t key = 0; key < N; key++) {
-        uint64_t present, hash = xxh3_bytes(&key, sizeof key, 0);
-        CHECK(store_query(s, hashes_of(&hash), 1, &present, &err) && (present & 1));
+    for (unsigned first = 0; first < N; first += BATCH) {
+        uint64_t hash[BATCH], present[BATCH / 64] = {0};
+        hash_batch(first, hash);
+        for (unsigned at = 0; at < BATCH; at += LAYER_BATCH)
+            CHECK(store_query(s, hashes_of(hash + at), LAYER_BATCH, present + at / 64, &err));
+        CHECK(bits_count(present, BATCH) == BATCH);
     }
     store_close(s);
     CHECK((before.st_ino != after.st_ino) == (after.st_size < before.st_size));
