@@ -81,3 +81,13 @@ filled()
     refuses "seen: cannot import 'known' as dcso: its capacity is 1000, not 777" \
         seen import --force --layout dcso -n 777 known -o g.seen
 }
+
+@test "a rate of 0 or 1 is none" {
+    local rate
+    for rate in '\0\0:0' '\xf0\x3f:1'; do
+        empty '' >none.bloom
+        printf '%b' "\0\0\0\0\0\0${rate%:*}" | dd of=none.bloom bs=1 seek=16 conv=notrunc status=none
+        refuses "seen: cannot import 'none.bloom' as dcso: its FPR is ${rate#*:}, not between 0 and 1" \
+            seen import --layout dcso none.bloom -o none.seen
+    done
+}

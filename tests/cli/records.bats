@@ -23,6 +23,10 @@ load ../lib/helpers
     reader verify f
     # Several columns are one record: these differ.
     printf 'a,b\n"x,y",z\nx,"y,z"\n"x,y","z"\n' | seen dedup --csv -f a,b | cmp - <(printf 'a,b\n"x,y",z\nx,"y,z"\n')
+    # They are joined by the delimiter, as fields of lines are.
+    seen create g -k b,c -k c,a
+    printf '1,2,3\na,b,c\n' | seen query --csv -f 2,3 g | cmp - <(printf '1,2,3\na,b,c\n')
+    printf '1,2,3\na,b,c\n' | seen query --csv -f 3,1 g | cmp - <(printf '1,2,3\na,b,c\n')
     printf 'a;b\n1;2\n1;"2"\n' | seen dedup --csv -d';' | cmp - <(printf 'a;b\n1;2\n')
     printf '1,2\n1,3\n2,3\n' | seen dedup --csv --no-header -f 1 | cmp - <(printf '1,2\n2,3\n')
     printf 'a,2024\n1,2\n' | seen dedup --csv -f '"2024"' | cmp - <(printf 'a,2024\n1,2\n')

@@ -658,7 +658,8 @@ TEST(counts_are_below_2_to_the_64)
         {3, 0, 6, 0, 7},        {63, 1, top - 2, 0, UINT64_MAX},
         {63, 1, top - 1, 0, 0}, {63, 1, top, 0, 0},
         {63, 2, 0, 0, 0},       {64, 0, 5, 0, 0},
-        {0, 0, 0, 0, 0},
+        {0, 0, 0, 0, 0},        {4, 0, 6, 0, 7}, /* whole bytes: none may follow */
+        {4, 0, 6, 1, 0},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct counted_memory m;
