@@ -73,6 +73,18 @@ end()
     [ "$(tr -d '\n' <order)" = HDHH ]
 }
 
+# Root may read any directory.
+@test "the first writer adds keys in a directory that may be entered, but not read" {
+    local status=0
+    mkdir sub
+    seen create --fixed -n 1000 sub/f.seen -k a
+    chmod 300 sub
+    seen add sub/f.seen -k b 2>said || status=$?
+    chmod 700 sub
+    equal "$status $(cat said)" '0 '
+    equal "$(seen query sub/f.seen -c -k a -k b)" 2
+}
+
 @test "a writer that is not the last syncs its keys before it leaves the session" {
     need_strace
     seen create -p 0.001 --empty -n 1000 f.seen
