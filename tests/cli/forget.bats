@@ -60,7 +60,8 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
     # A key that comes again stays.
     seen create --forget-after 10d -n 1000 -p 1e-9 --empty g.seen
     for i in {1..10}; do
-        [ "$(seen dedup g.seen -k again)" = "$([ "$i" != 1 ] || echo again)" ]
+        seen dedup g.seen -k again >new
+        [ "$(wc -l <new)" = $((i == 1)) ]
         older g.seen $((3 * DAY))
     done
 }
@@ -180,7 +181,8 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
     # One that asks does so without a writer.
     seq 100 | seen create --forget-after 10s -n 10k g.seen
     older g.seen 8
-    coproc ASK { seen query --annotate g.seen; }
+    coproc ASK { exec seen query --annotate g.seen; }
+    asked=$ASK_PID
     SECONDS=0
     answer=
     while [[ $answer != -* && $SECONDS -lt 60 ]]; do
@@ -190,7 +192,7 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
     done
     [[ $answer == -* ]]
     eval "exec ${ASK[1]}>&-"
-    wait
+    wait "$asked" || [ $? = 1 ]
 }
 
 @test "what is forgotten does not count for the rate" {
