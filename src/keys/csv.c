@@ -279,12 +279,12 @@ static bool resolve_all(const struct csv *csv, const struct names *names, struct
 static bool check_rule(char delimiter, const char *record, size_t len, struct err *err)
 {
     enum { PART = 256 };
-    uint32_t place[PART + SPLIT_SLACK];
+    uint32_t place[PART + SPLIT_SLACK], line_end[PART + SPLIT_SLACK];
     struct csv_scan scan = {.may_open = true};
     const char *p = record, *end = record + len;
     for (size_t part = 0; p < end && !scan.broken; p += scan.broken ? scan.bad : part) {
         part = (size_t)(end - p) < PART ? (size_t)(end - p) : PART;
-        split_csv(&scan, p, part, delimiter, place);
+        split_csv(&scan, p, part, delimiter, place, line_end);
     }
     if (scan.cr || (scan.broken && p > record && p[-1] == '\r'))
         return fail(err, "has CRs alone in its first record: tr '\\r' '\\n' <FILE | seen ... makes "
@@ -332,16 +332,12 @@ struct csv_cutter {
     const char *data, *end, *at; /* at: what was not searched yet */
     struct csv_scan scan;
     const char *window; /* where the places count from */
-    size_t n, i;        /* places; the next one */
+    size_t n, i, line;  /* places; the next one; the next of `line_end` */
     const char *field;  /* where the next field begins */
     unsigned column;    /* its number in its record */
-    struct {
-        int column;
-        unsigned slot;
-    } sorted[CSV_FIELDS]; /* the columns of the key, ascending */
     unsigned fields[CSV_BATCH];
     struct slice slot[CSV_FIELDS][CSV_BATCH];
-    uint32_t place[WINDOW + SPLIT_SLACK];
+    uint32_t place[WINDOW + SPLIT_SLACK], line_end[WINDOW + SPLIT_SLACK];
 };
 
 struct csv_cutter *csv_cutter_new(void)
@@ -363,15 +359,8 @@ void csv_begin(struct csv_cutter *c, const struct csv *csv, const struct csv_col
     c->at = c->field = data + (columns->first ? mark_len(data, len) : 0);
     c->end = data + len;
     c->scan = (struct csv_scan){.may_open = true};
-    c->n = c->i = 0;
+    c->n = c->i = c->line = 0;
     c->column = 0;
-    for (unsigned i = 0; i < columns->used; i++) {
-        unsigned at = i;
-        for (; at > 0 && c->sorted[at - 1].column > columns->column[i]; at--)
-            c->sorted[at] = c->sorted[at - 1];
-        c->sorted[at].column = columns->column[i];
-        c->sorted[at].slot = i;
-    }
 }
 
 /* Searches the next part of the chunk. False: there is none. */
@@ -381,8 +370,8 @@ static bool search(struct csv_cutter *c)
     if (len == 0 || c->scan.broken)
         return false;
     c->window = c->at;
-    c->n = split_csv(&c->scan, c->at, len, c->csv->delimiter, c->place);
-    c->i = 0;
+    c->n = split_csv(&c->scan, c->at, len, c->csv->delimiter, c->place, c->line_end);
+    c->i = c->line = 0;
     c->at += len;
     return true;
 }
@@ -394,13 +383,47 @@ static bool has_last(const struct csv_cutter *c)
     return begun && !c->scan.broken && !c->scan.inside && !c->scan.cr;
 }
 
+/* Column i of the key of record n. `last`: of the record, so that a CR may stand before its end. */
+static void set_slot(struct csv_cutter *c, unsigned i, size_t n, struct slice field, bool last)
+{
+    field.len -= last && field.len > 0 && field.p[field.len - 1] == '\r';
+    c->slot[i][n] = field;
+}
+
+/* Takes record n, which begins at the next place, if the first newline among the places is where
+ * its last column ends. Others are walked through field by field: they are no longer in the window,
+ * or not yet, or have another number of columns. */
+static bool cut_whole(struct csv_cutter *c, size_t n)
+{
+    const struct csv_columns *columns = c->columns;
+    const uint32_t *place = c->place + c->i;
+    unsigned last = columns->n - 1;
+    if (c->column > 0 || columns->n == 0 || c->n - c->i < columns->n ||
+        place[last] != c->line_end[c->line])
+        return false;
+    for (unsigned i = 0; i < columns->used; i++) {
+        unsigned column = (unsigned)columns->column[i];
+        const char *p = column > 0 ? c->window + place[column - 1] + 1 : c->field;
+        size_t len = (size_t)(c->window + place[column] - p);
+        set_slot(c, i, n, (struct slice){p, len}, column == last);
+    }
+    c->field = c->window + place[last] + 1;
+    c->fields[n] = columns->n;
+    c->i += columns->n;
+    c->line++;
+    return true;
+}
+
 size_t csv_cut(struct csv_cutter *c, const char **record, size_t max)
 {
-    unsigned used = c->columns->used, next = 0; /* next: in `sorted` */
     size_t n = 0;
     while (n < max) {
         const char *stop;
         bool last = false;
+        if (cut_whole(c, n)) {
+            record[++n] = c->field;
+            continue;
+        }
         if (c->i < c->n) {
             stop = c->window + c->place[c->i++];
         } else if (search(c)) {
@@ -412,17 +435,16 @@ size_t csv_cut(struct csv_cutter *c, const char **record, size_t max)
             break;
         }
         bool ends = last || *stop == '\n';
-        if (next < used && (int)c->column == c->sorted[next].column) {
-            bool cr = ends && stop > c->field && stop[-1] == '\r';
-            c->slot[c->sorted[next++].slot][n] =
-                (struct slice){c->field, (size_t)(stop - c->field) - cr};
-        }
+        for (unsigned i = 0; i < c->columns->used; i++)
+            if (c->columns->column[i] == (int)c->column)
+                set_slot(c, i, n, (struct slice){c->field, (size_t)(stop - c->field)}, ends);
         c->column++;
         c->field = last ? stop : stop + 1;
         if (ends) {
+            c->line++;
             c->fields[n] = c->column;
             record[++n] = c->field;
-            c->column = next = 0;
+            c->column = 0;
         }
     }
     return n;
@@ -502,8 +524,8 @@ bool csv_broken(const struct csv_cutter *c, uint64_t *line, struct err *err)
         fail(err, "a CR that no newline follows stands in column %u", c->column + 1);
     else if (within > 0)
         fail(err,
-             "the quote that opens column %u meets, %llu lines below, one that closes no field%s",
-             c->column + 1, (unsigned long long)within, no_quotes);
+             "the quote that opens column %u meets, %llu line%s below, one that closes no field%s",
+             c->column + 1, (unsigned long long)within, num_plural(within), no_quotes);
     else if (quoted)
         fail(err, "text follows the closing quote of column %u%s", c->column + 1, no_quotes);
     else

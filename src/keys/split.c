@@ -45,18 +45,36 @@ INLINE uint64_t xor_of_lower(uint64_t bits)
     return bits ^ bits << 32;
 }
 
-/* Adds the place of each set bit i, at + i, to the list; may write up to SPLIT_SLACK entries. */
-INLINE size_t store_places(uint32_t *place, uint64_t bits, uint32_t at)
+/* Stores the places of the first two bits, and returns the others. */
+INLINE uint64_t store_two(uint32_t *place, uint64_t bits, uint32_t at)
 {
     const uint64_t top = UINT64_C(1) << 63;
-    size_t n = (size_t)__builtin_popcountll(bits);
-    for (size_t i = 0; i < 4; i++, bits &= bits - 1)
-        place[i] = at + (uint32_t)__builtin_ctzll(bits | top);
-    for (size_t done = 4; done < n; done += 4)
-        for (size_t i = done; i < done + 4; i++, bits &= bits - 1)
-            place[i] = at + (uint32_t)__builtin_ctzll(bits | top);
-    return n;
+    place[0] = at + (uint32_t)__builtin_ctzll(bits | top);
+    bits &= bits - 1;
+    place[1] = at + (uint32_t)__builtin_ctzll(bits | top);
+    return bits & (bits - 1);
 }
+
+/* Stores the place of each set bit i, at + i, and returns where the next one goes; may write up to
+ * SPLIT_SLACK entries. Up to `usual` bits, 2 or 8, no branch depends on the data. */
+INLINE uint32_t *store_places(uint32_t *place, uint64_t bits, uint32_t at, size_t usual)
+{
+    size_t n = (size_t)__builtin_popcountll(bits);
+    bits = store_two(place, bits, at);
+    if (usual > 2) {
+        bits = store_two(place + 2, bits, at);
+        bits = store_two(place + 4, bits, at);
+        bits = store_two(place + 6, bits, at);
+    }
+    for (size_t done = usual; done < n; done += 2)
+        bits = store_two(place + done, bits, at);
+    return place + n;
+}
+
+/* Where the next entries of split_csv() go. */
+struct csv_places {
+    uint32_t *place, *end;
+};
 
 /* --- Any CPU: eight bytes at a time --- */
 
@@ -92,6 +110,7 @@ INLINE size_t store_each(const char **next, uint64_t bits, const char *p)
 
 #define SPLIT    split_plain
 #define CSV_ENDS csv_ends_plain
+#define CSV_BARE csv_bare_plain
 #define CSV_CUT  csv_cut_plain
 #define TARGET
 #define MATCHES matches_plain
@@ -116,6 +135,7 @@ INLINE uint64_t matches_sse2(const char *p, char c)
 
 #define SPLIT    split_sse2
 #define CSV_ENDS csv_ends_sse2
+#define CSV_BARE csv_bare_sse2
 #define CSV_CUT  csv_cut_sse2
 #define TARGET
 #define MATCHES matches_sse2
@@ -139,6 +159,7 @@ TARGET_AVX2 INLINE uint64_t matches_avx2(const char *p, char c)
 
 #define SPLIT    split_avx2
 #define CSV_ENDS csv_ends_avx2
+#define CSV_BARE csv_bare_avx2
 #define CSV_CUT  csv_cut_avx2
 #define TARGET   TARGET_AVX2
 #define MATCHES  matches_avx2
@@ -184,6 +205,7 @@ TARGET_VBMI2 INLINE size_t store_packed(const char **next, uint64_t bits, const 
 
 #define SPLIT    split_vbmi2
 #define CSV_ENDS csv_ends_vbmi2
+#define CSV_BARE csv_bare_vbmi2
 #define CSV_CUT  csv_cut_vbmi2
 #define TARGET   TARGET_VBMI2
 #define MATCHES  matches_avx512
@@ -213,6 +235,7 @@ INLINE uint64_t matches_neon(const char *p, char c)
 
 #define SPLIT    split_neon
 #define CSV_ENDS csv_ends_neon
+#define CSV_BARE csv_bare_neon
 #define CSV_CUT  csv_cut_neon
 #define TARGET
 #define MATCHES matches_neon
@@ -231,7 +254,7 @@ struct split_variant {
     void (*csv_ends)(const char *p, size_t len, bool *inside, size_t from, size_t *first,
                      size_t *last);
     size_t (*csv_cut)(struct csv_scan *scan, const char *p, size_t len, char delimiter,
-                      uint32_t *place);
+                      uint32_t *place, uint32_t *end);
 };
 
 #ifdef CPU_X86
@@ -275,8 +298,9 @@ void split_csv_ends(const char *p, size_t len, bool *inside, size_t from, size_t
     v->csv_ends(p, len, inside, from, first, last);
 }
 
-size_t split_csv(struct csv_scan *scan, const char *p, size_t len, char delimiter, uint32_t *place)
+size_t split_csv(struct csv_scan *scan, const char *p, size_t len, char delimiter, uint32_t *place,
+                 uint32_t *end)
 {
     const struct split_variant *v = (const void *)variant_in_use(&split_variants);
-    return v->csv_cut(scan, p, len, delimiter, place);
+    return v->csv_cut(scan, p, len, delimiter, place, end);
 }

@@ -46,9 +46,11 @@ void split_csv_ends(const char *p, size_t len, bool *inside, size_t from, size_t
                     size_t *last);
 
 /* Stores the offset of each delimiter and newline of p[0..len) that is not between quotes, in
- * ascending order, and returns their number. `place` has room for len + SPLIT_SLACK entries; len is
- * below 2^32. Ends at a byte that breaks the rule. */
-size_t split_csv(struct csv_scan *scan, const char *p, size_t len, char delimiter, uint32_t *place);
+ * ascending order, and returns their number; in `end`, those of the newlines alone, and then
+ * UINT32_MAX. Each has room for len + SPLIT_SLACK entries; len is below 2^32 - 1. Ends at a byte
+ * that breaks the rule. */
+size_t split_csv(struct csv_scan *scan, const char *p, size_t len, char delimiter, uint32_t *place,
+                 uint32_t *end);
 
 extern struct variants split_variants;
 

@@ -214,7 +214,8 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
 static void find_ends(const struct source *src, const char *p, size_t from, size_t len,
                       size_t limit, bool *inside, size_t *last, size_t *end)
 {
-    if (src->csv) {
+    /* Without quotes, each newline ends a record. */
+    if (src->csv && (*inside || memchr(p + from, '"', len - from) != NULL)) {
         size_t of_first = 0, of_last = 0;
         split_csv_ends(p + from, len - from, inside, limit > from ? limit - from : 0, &of_first,
                        &of_last);

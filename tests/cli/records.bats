@@ -41,6 +41,9 @@ id,url\n1,5" pipe|(standard input):2: a quote stands in column 2, which does not
 id,url\n1,"a"b\n|(standard input):2: text follows the closing quote of column 2 (without --csv, -d and -f take quotes as text)
 id,url\n1,"a\n2,b\n|(standard input):2: the quote that opens column 2 is never closed (without --csv, -d and -f take quotes as text)
 id,url\n1,"a\n2,b\n3,"y"\n|(standard input):2: the quote that opens column 2 meets, 2 lines below, one that closes no field (without --csv, -d and -f take quotes as text)
+url,a,b\nx,y,"z\nx,y,z\n|(standard input):2: the quote that opens column 3 is never closed (without --csv, -d and -f take quotes as text)
+url,a,b\nx,y,z\nx,y,"z\nx,"y",z\n|(standard input):3: the quote that opens column 3 meets, 1 line below, one that closes no field (without --csv, -d and -f take quotes as text)
+id,url\n1,2\n3\n4\n5,6\n|(standard input):3: has 1 column, not 2 (--skip-bad skips such records)
 id,url\n1,a\rb\n|(standard input):2: a CR that no newline follows stands in column 2
 id,url\n"1\n2",x\n3\n|(standard input):4: has 1 column, not 2 (--skip-bad skips such records)
 id,url\n1,\n|(standard input):2: the columns of the key are empty (--skip-bad skips such records)

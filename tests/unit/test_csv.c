@@ -31,8 +31,9 @@ static void make_fence(void)
 /* Text in which each byte that matters is frequent. */
 static size_t fill(char *p, size_t most)
 {
-    static const char *const alike[] = {"\",\n", "\",\n\rab", "\"\"\"\",\na\r\n", "abcdefgh\",\n"};
-    const char *bytes = alike[draw() % 4];
+    static const char *const alike[] = {"\",\n", "\",\n\rab", "\"\"\"\",\na\r\n", "abcdefgh\",\n",
+                                        "abcdefgh,,\n"};
+    const char *bytes = alike[draw() % 5];
     size_t len = (size_t)(draw() % (most + 1)), kinds = strlen(bytes);
     for (size_t i = 0; i < len; i++)
         p[i] = bytes[draw() % kinds];
@@ -98,14 +99,24 @@ static size_t by_bytes(const char *p, size_t len, uint32_t *place, size_t *bad, 
     return n;
 }
 
+/* Are these the newlines among the n places of p? */
+static bool are_newlines(const char *p, const uint32_t *place, size_t n, const uint32_t *end)
+{
+    for (size_t i = 0; i < n; i++)
+        if (p[place[i]] == '\n' && *end++ != place[i])
+            return false;
+    return *end == UINT32_MAX;
+}
+
 static bool cuts(const char *p, size_t len)
 {
-    uint32_t want[MOST], got[MOST + SPLIT_SLACK];
+    uint32_t want[MOST], got[MOST + SPLIT_SLACK], end[MOST + SPLIT_SLACK];
     size_t bad;
     uint64_t inner;
     size_t n = by_bytes(p, len, want, &bad, &inner);
     struct csv_scan whole = {.may_open = true};
-    bool ok = split_csv(&whole, p, len, ',', got) == n && memcmp(got, want, n * sizeof *got) == 0;
+    bool ok = split_csv(&whole, p, len, ',', got, end) == n;
+    ok &= memcmp(got, want, n * sizeof *got) == 0 && are_newlines(p, got, n, end);
     ok &= whole.broken == (bad != SIZE_MAX) && (!whole.broken || whole.bad == bad);
     ok &= whole.newlines == inner;
     /* In pieces: the state passes from one to the next. */
@@ -113,7 +124,8 @@ static bool cuts(const char *p, size_t len)
     size_t at = 0, m = 0;
     while (at < len && !part.broken) {
         size_t piece = 1 + (size_t)draw() % (len - at);
-        size_t found = split_csv(&part, p + at, piece, ',', got);
+        size_t found = split_csv(&part, p + at, piece, ',', got, end);
+        ok &= are_newlines(p + at, got, found, end);
         for (size_t i = 0; i < found; i++)
             ok &= m < n && got[i] + at == want[m++];
         if (part.broken)
