@@ -441,19 +441,25 @@ static bool resolve(struct input *in, struct file *f, const char *first, size_t 
     return !in->spec.prints || csv->no_header || check_columns(in, f, first, len, err);
 }
 
+/* Bytes of the lines of CSV at p that are no records. */
+static size_t blank_lines(const char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && (p[n] == '\n' || (p[n] == '\r' && n + 1 < len && p[n + 1] == '\n')))
+        n++;
+    return n;
+}
+
 /* The same for a file without a header, of which `chunk` is the first with a record. */
 static bool resolve_first(struct input *in, struct file *f, const struct chunk *chunk,
                           struct err *err)
 {
-    const char *p = chunk->data, *end = p + chunk->len;
-    while (p < end && (*p == '\n' || (*p == '\r' && p + 1 < end && p[1] == '\n')))
-        p++;
-    if (p == end) /* lines without a byte are no records */
-        return true;
+    size_t begin = blank_lines(chunk->data, chunk->len), len = chunk->len - begin, last;
     bool inside = false;
-    size_t len = (size_t)(end - p), last;
-    split_csv_ends(p, len, &inside, 0, &len, &last);
-    return resolve(in, f, p, len, err);
+    if (len == 0)
+        return true;
+    split_csv_ends(chunk->data + begin, len, &inside, 0, &len, &last);
+    return resolve(in, f, chunk->data + begin, len, err);
 }
 
 /* INPUT_END: there is no header. */
@@ -608,12 +614,25 @@ static uint64_t part_at(uint64_t total, uint64_t i, size_t *len)
     return begin + mul_high(random, range - *len + 1);
 }
 
+/* Finds the columns in the first bytes of a file of CSV, which go to `part`. */
+static bool look_at_columns(const struct input_spec *spec, int fd, off_t start, char *part,
+                            struct csv_columns *columns)
+{
+    size_t got = 0, begin, first = 0, last;
+    bool inside = false;
+    struct err ignored;
+    disk_read(fd, part, INPUT_PART, (uint64_t)start, &got);
+    begin = blank_lines(part, got);
+    split_csv_ends(part + begin, got - begin, &inside, 0, &first, &last);
+    return first > 0 && csv_resolve(spec->csv, part + begin, first, columns, &ignored);
+}
+
 /* Samples the parts that begin in a file, which begins at byte *base of the whole input; advances
  * *base. False: the file cannot be sampled. */
 static bool look_at_parts(const struct input_spec *spec, size_t file, uint64_t total,
-                          uint64_t *base, void (*each)(void *ctx, const char *part, size_t len),
-                          void *ctx)
+                          uint64_t *base, input_looker *each, void *ctx)
 {
+    struct csv_columns columns = {0};
     struct stat st;
     bool owned = !is_stdin(spec, file), looked = false;
     int fd = owned ? open(spec->files[file], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
@@ -623,14 +642,15 @@ static bool look_at_parts(const struct input_spec *spec, size_t file, uint64_t t
     if (part != NULL && start >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
         start < st.st_size) {
         uint64_t len = (uint64_t)(st.st_size - start);
-        looked = !(spec->gzip && regular_needs_stream(fd, start, spec->terminator));
+        looked = !(spec->gzip && regular_needs_stream(fd, start, spec->terminator)) &&
+                 (spec->csv == NULL || look_at_columns(spec, fd, start, part, &columns));
         for (uint64_t i = 0; looked && i < INPUT_PARTS; i++) {
             size_t part_len, got = 0;
             uint64_t at = part_at(total, i, &part_len);
             if (at < *base || at - *base >= len)
                 continue;
             disk_read(fd, part, part_len, (uint64_t)start + (at - *base), &got);
-            each(ctx, part, got);
+            each(ctx, part, got, &columns);
         }
         *base += len;
     }
@@ -644,8 +664,6 @@ static bool look_at_parts(const struct input_spec *spec, size_t file, uint64_t t
 
 uint64_t input_look(const struct input_spec *spec, input_looker *each, void *ctx)
 {
-    if (spec->csv != NULL) /* which bytes of a part lie between quotes is not known */
-        return 0;
     uint64_t total = total_len(spec), base = 0;
     bool looked = false;
     for (size_t i = 0; total > 0 && i < count_files(spec); i++)

@@ -98,7 +98,8 @@ const char *input_name_of(const struct input_spec *spec, size_t file);
  * compressed. They do not overlap, and need not be whole records. Returns the bytes in all files; 0
  * if one of them is not a regular file, or none could be sampled. */
 enum { INPUT_PARTS = 64, INPUT_PART = 16 << 10 /* bytes, at most */ };
-typedef void input_looker(void *ctx, const char *part, size_t len);
+typedef void input_looker(void *ctx, const char *part, size_t len,
+                          const struct csv_columns *columns /* of its file, if it is CSV */);
 uint64_t input_look(const struct input_spec *spec, input_looker *each, void *ctx);
 
 /* For progress: the bytes read from the files so far (compressed files as stored), and the total;

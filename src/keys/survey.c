@@ -20,26 +20,60 @@ struct keys {
     uint64_t bytes, records;
 };
 
-/* Counts the records of a part, and takes the keys of whole ones. */
-static void take(void *ctx, const char *part, size_t len)
+/* Takes the keys of whole records, up to some; returns the number of records. */
+static uint64_t sample_keys(struct keys *k, const char *data, size_t len)
 {
-    struct keys *k = ctx;
-    char terminator = k->batch->rule->terminator;
-    const char *first = memchr(part, terminator, len), *last = bytes_last(part, terminator, len);
-    k->bytes += len;
-    for (size_t i = 0; i < len; i++)
-        k->records += part[i] == terminator;
-    if (first == last)
-        return;
-    batch_start(k->batch, first + 1, (size_t)(last - first));
     size_t before = k->n;
-    for (size_t room = PART_KEYS, n; room > 0 && batch_next(k->batch); room -= n) {
+    uint64_t records = 0;
+    batch_start(k->batch, data, len);
+    for (size_t room = PART_KEYS, n; batch_next(k->batch); room -= n) {
+        records += k->batch->n;
         n = batch_keep_good(k->batch);
         n = n < room ? n : room;
         memcpy(k->hash + k->n, batch_hashes(k->batch).lane0, n * sizeof *k->hash);
         k->n += n;
     }
     k->parts += k->n > before;
+    return records;
+}
+
+/* take() for CSV. Is the part's first byte between quotes? After a wrong guess, quotes break the
+ * rule, or records have other numbers of columns. */
+static void sample_csv(struct keys *k, const char *part, size_t len)
+{
+    size_t n = k->n;
+    unsigned parts = k->parts;
+    k->bytes += len;
+    for (int guess = 0; guess < 2; guess++) {
+        size_t first = 0, last = 0;
+        bool inside = guess == 1;
+        split_csv_ends(part, len, &inside, 0, &first, &last);
+        uint64_t records = sample_keys(k, part + first, last - first);
+        if (first > 0 && !k->batch->bad_record) {
+            k->records += records + 1;
+            return;
+        }
+        k->n = n;
+        k->parts = parts;
+    }
+}
+
+/* Counts the records of a part, and takes the keys of whole ones. */
+static void take(void *ctx, const char *part, size_t len, const struct csv_columns *columns)
+{
+    struct keys *k = ctx;
+    if (k->batch->rule->csv != NULL) {
+        k->batch->columns = columns;
+        sample_csv(k, part, len);
+        return;
+    }
+    char terminator = k->batch->rule->terminator;
+    const char *first = memchr(part, terminator, len), *last = bytes_last(part, terminator, len);
+    k->bytes += len;
+    for (size_t i = 0; i < len; i++)
+        k->records += part[i] == terminator;
+    if (first != last)
+        sample_keys(k, first + 1, (size_t)(last - first));
 }
 
 /* If n records are drawn uniformly from K keys, each of their n (n - 1) / 2 pairs is a repeat with

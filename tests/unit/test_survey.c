@@ -2,6 +2,7 @@
 /* keys/survey.c: how many records and keys a file may bring. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -139,6 +140,45 @@ TEST(all_files_are_looked_at)
     unlink("other");
 }
 
+/* Each record of CSV has lines between quotes, as many as `lines` or none. */
+static void write_csv(unsigned n, unsigned every, unsigned lines)
+{
+    FILE *out = fopen("in", "w");
+    CHECK(out != NULL && fputs("\r\n\xef\xbb\xbfnote,id\n", out) >= 0);
+    for (unsigned i = 0; i < n; i++) {
+        fputs("\"", out);
+        for (unsigned l = i % every == 0 ? lines : 0; l > 0; l--)
+            fputs("a line\n", out);
+        fprintf(out, "\"\"here\"\", it is\",%x\n", i);
+    }
+    CHECK(fclose(out) == 0);
+}
+
+TEST(records_of_csv_are_not_lines)
+{
+    static char list[] = "id", wrong[] = "url";
+    struct csv *csv = calloc(1, sizeof *csv);
+    const struct input_spec of = {
+        .files = path, .n_files = 1, .terminator = '\n', .csv = csv, .header = 1};
+    const struct key_rule rule = {.terminator = '\n', .csv = csv};
+    struct err err;
+    CHECK(csv != NULL);
+    csv->delimiter = ',';
+    CHECK(csv_want(csv, list, &err));
+    write_csv(N / 8, 1, 3);
+    struct numbers got = look(&of, &rule);
+    CHECK(is_near(got.n, N / 8.0, 0.02) && got.keys == got.n);
+    /* Between quotes are 70,000 bytes at a time, as many as in records around them: more than a
+     * part has. Of 64 parts, the records' share has a standard deviation of 1/16. */
+    write_csv(N / 8, 2800, 10000);
+    got = look(&of, &rule);
+    CHECK(is_near(got.n, N / 8.0, 0.4));
+    CHECK(csv_want(csv, wrong, &err));
+    got = look(&of, &rule);
+    CHECK(got.n == 0 && got.keys == 0);
+    free(csv);
+}
+
 TEST(what_cannot_be_looked_at)
 {
     const struct key_rule rule = {.terminator = '\n'};
@@ -178,6 +218,7 @@ int main(void)
     RUN(keys_are_told_by_repeats);
     RUN(keys_are_what_the_rule_says);
     RUN(all_files_are_looked_at);
+    RUN(records_of_csv_are_not_lines);
     RUN(what_cannot_be_looked_at);
     scratchdir_leave();
     return check_done();
