@@ -450,7 +450,7 @@ static bool valkey_link(uint64_t n, double error, struct kept kept, struct layer
 {
     double bytes = ceil((double)n * log(error) / (-8 * M_LN2 * M_LN2));
     double k = fmax(1, floor(8 * bytes / (double)n * M_LN2 + 0.5));
-    if (!(error > 0 && error < 1) || bytes > (double)(CLASSIC_MAX_M / 8) || k > CLASSIC_MAX_K)
+    if (!(error > 0 && error < 1) || 8 * bytes > (double)CLASSIC_MAX_M || k > CLASSIC_MAX_K)
         return fail(err, "the server describes a link that cannot be");
     out->n_design = n;
     out->fpr_design = error;

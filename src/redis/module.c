@@ -140,6 +140,7 @@ static bool take_header(struct redis *r, const struct reply *reply, struct layou
     const struct kind *kind = r->spec.kind;
     struct layout_bits unset[LAYOUT_LAYERS];
     struct err why;
+    *filter = (struct layout_filter){0};
     if (is_missing(reply))
         return redis_absent(r, err);
     if (!is_header(r, reply))

@@ -251,7 +251,8 @@ END
             (.bits_per_key - 8 * .bytes / .n_estimate | fabs) < 1e-6"
     done
     seen stats --json chain | jq -e ".bytes == $(($(size chain.header) + $(size chain.data)))"
-    seen stats --prometheus it | grep -qx "seen_filter_size_bytes{file=\"it\"} $(size it)"
+    equal "$(seen stats --prometheus it | grep '^seen_filter_size_bytes')" \
+        "seen_filter_size_bytes{file=\"it\"} $(size it)"
     says '^file size +936 B, 7.47 bits a key +exact$' seen stats it
 }
 
@@ -297,9 +298,9 @@ END
         refuses "seen: '$file' is not the base64 of one filter: of several lines, 'sed -n 1p' takes the first" \
             seen import --base64 --layout spark $file -o f.seen
     done
-    head -c 700 one >cut
-    rejects "seen: cannot import 'cut' as spark: it has 525 bytes, *" \
-        seen import --base64 --layout spark cut -o f.seen
+    head -c 700 one >part
+    rejects "seen: cannot import 'part' as spark: it has 525 bytes, *" \
+        seen import --base64 --layout spark part -o f.seen
     printf ' \n' >blank
     refuses "seen: cannot import 'blank' as spark: it ends within its header" \
         seen import --base64 --layout spark blank -o f.seen
