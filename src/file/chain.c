@@ -123,6 +123,13 @@ bool chain_doubts(const struct header *h, uint64_t now)
     return now - since > h->period && now - since - h->period > CHAIN_DOUBT;
 }
 
+bool chain_is_lost(const struct header *h, uint64_t now)
+{
+    uint64_t since = h->layers[chain_newest(h)].since;
+    return now != 0 && chain_doubts(h, now) &&
+           (since <= now || since - now - h->period > CHAIN_DOUBT);
+}
+
 uint64_t chain_time(const struct header *h, uint64_t now)
 {
     uint64_t since = h->layers[chain_newest(h)].since;
@@ -132,7 +139,7 @@ uint64_t chain_time(const struct header *h, uint64_t now)
 bool chain_is_due(const struct header *h, uint64_t now)
 {
     uint64_t since = h->layers[chain_newest(h)].since;
-    return now > since && now - since >= h->period;
+    return since != 0 && now > since && now - since >= h->period;
 }
 
 void chain_date(struct header *h, uint64_t since)
@@ -142,7 +149,7 @@ void chain_date(struct header *h, uint64_t since)
     for (unsigned i = 0; i < h->n_layers; i++) {
         uint64_t *begun = &h->layers[i].since, age = was > *begun ? was - *begun : 0;
         if (i == newest || *begun != 0)
-            *begun = since > age ? since - age : 0;
+            *begun = since > age ? since - age : 1;
     }
     h->now = since;
 }
@@ -394,8 +401,10 @@ int chain_find_void(const struct header *h)
 void chain_renew(struct header *h, unsigned layer)
 {
     struct layer *l = &h->layers[layer];
-    l->generation = h->layers[chain_newest(h)].generation + 1;
-    l->since = format_now();
+    uint64_t now = format_now();
+    const struct layer *newest = &h->layers[chain_newest(h)];
+    l->since = h->period != 0 && newest->since > now ? newest->since : now;
+    l->generation = newest->generation + 1;
     l->n_before = h->counters.keys_added;
     l->fpr_closed = 0;
 }

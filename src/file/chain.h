@@ -20,9 +20,9 @@
  * `since`; the next writer then begins another one. Of n layers, each is over n P seconds after its
  * `since`, whether or not somebody has rotated since then: each key counts for more than (n - 1) P
  * seconds, and for n P at most. So begins are at least P apart, and the oldest generation is over
- * when one begins. A clock that differs from the newest `since` by years is not believed
- * (chain_doubts): until a writer comes, the ring stays as it was then, and the writer dates it
- * anew.
+ * when one begins. A clock that is far from the newest `since` is not believed (chain_doubts): the
+ * ring stays as it was then. A writer dates it anew, unless the clock is behind by less than a year
+ * and may come back: the time until then would seem to have passed (chain_is_lost).
  */
 #ifndef FILE_CHAIN_H
 #define FILE_CHAIN_H
@@ -67,13 +67,17 @@ bool chain_start_ring(struct header *h, const struct kind *kind, unsigned genera
  * than CHAIN_DOUBT after that one's period? Nor is any that no file knew yet (--reproducible). */
 bool chain_doubts(const struct header *h, uint64_t now);
 
+/* Is it so far off that a writer dates the ring anew? Not if it says nothing: 0. */
+bool chain_is_lost(const struct header *h, uint64_t now);
+
 /* The time by which generations are over: now, or that when the newest began. 0: there is none. */
 uint64_t chain_time(const struct header *h, uint64_t now);
 
 /* Has the newest generation's period ended? */
 bool chain_is_due(const struct header *h, uint64_t now);
 
-/* Sets when the newest generation began; the others keep their distances to it. */
+/* Sets when the newest generation began, not 0; the others keep their distances to it, as far as
+ * they began after 1970. */
 void chain_date(struct header *h, uint64_t since);
 
 /* The seconds that a key is kept at least, and the time when all keys of layer i are over; the most

@@ -86,23 +86,30 @@ static bool empty_layer(struct session *s, const struct header *h, unsigned laye
     return write_zero_sums(f, h, layer, err) && session_sync(s, err);
 }
 
-bool advance_finish(struct session *s, struct err *err)
+/* The last two steps of a rotation: the void layer of h. */
+static bool renew_void(struct session *s, struct header *h, struct err *err)
 {
-    struct filter *f = s->filter;
-    struct header h = f->header;
-    int at = chain_find_void(&h);
-    if (at < 0)
-        return true;
-    unsigned layer = (unsigned)at;
-    h.counters = s->counters;
-    chain_renew(&h, layer);
-    if (!empty_layer(s, &h, layer, err))
+    unsigned layer = (unsigned)chain_find_void(h);
+    h->counters = s->counters;
+    chain_renew(h, layer);
+    if (!empty_layer(s, h, layer, err))
         return false;
     step_done(2);
-    if (!session_change(s, &h, err))
+    if (!session_change(s, h, err))
         return false;
     step_done(3);
     return true;
+}
+
+bool advance_finish(struct session *s, struct err *err)
+{
+    if (chain_find_void(&s->filter->header) < 0)
+        return true;
+    struct header h = s->filter->header;
+    uint64_t now = format_now();
+    if (chain_is_lost(&h, now))
+        chain_date(&h, now);
+    return renew_void(s, &h, err);
 }
 
 bool advance(struct session *s, unsigned threads, struct err *err)
@@ -116,19 +123,25 @@ bool advance(struct session *s, unsigned threads, struct err *err)
     if (!session_change(s, &h, err))
         return false;
     step_done(1);
-    return advance_finish(s, err);
+    h = s->filter->header;
+    return renew_void(s, &h, err);
 }
 
-bool advance_by_time(struct session *s, unsigned threads, bool *doubted, struct err *err)
+bool advance_by_time(struct session *s, unsigned threads, enum advance_clock *clock,
+                     struct err *err)
 {
     struct header h = s->filter->header;
     uint64_t now = format_now();
-    *doubted = false;
+    *clock = CLOCK_BELIEVED;
     if (h.period == 0 || s->filter->in_memory)
         return true;
     if (!chain_doubts(&h, now))
         return !chain_is_due(&h, now) || advance(s, threads, err);
-    *doubted = h.layers[chain_newest(&h)].since != 0;
+    bool lost = chain_is_lost(&h, now);
+    if (h.layers[chain_newest(&h)].since != 0)
+        *clock = lost ? CLOCK_DATED : CLOCK_DOUBTED;
+    if (!lost)
+        return true;
     chain_date(&h, now);
     return session_change(s, &h, err);
 }
@@ -137,8 +150,8 @@ bool advance_by_time(struct session *s, unsigned threads, bool *doubted, struct 
 static bool end_period(struct session *s, struct err *err)
 {
     struct header h = s->filter->header;
-    uint64_t now = format_now(), begun = now > h.period ? now - h.period : 0;
-    if (h.period == 0 || chain_is_due(&h, now))
+    uint64_t now = format_now(), begun = now > h.period ? now - h.period : 1;
+    if (h.period == 0 || now == 0 || chain_is_due(&h, now))
         return true;
     chain_date(&h, begun);
     return session_change(s, &h, err);
@@ -160,11 +173,12 @@ static bool rotate_now(struct session *s, struct rotation *r, struct err *err)
     if (!check_forgets(s->filter, err) || !advance_finish(s, err))
         return false;
     r->emptied = (double)chain_oldest_keys(h, &s->counters);
-    uint64_t now = format_now();
-    r->early = h->period != 0 && !r->force && !chain_is_due(h, now);
-    if (h->period != 0 && !r->force)
-        return advance_by_time(s, r->threads, &r->doubted, err);
-    return end_period(s, err) && advance(s, r->threads, err);
+    if (h->period == 0 || r->force)
+        return end_period(s, err) && advance(s, r->threads, err);
+    uint32_t newest = h->layers[chain_newest(h)].generation;
+    bool ok = advance_by_time(s, r->threads, &r->clock, err);
+    r->early = h->layers[chain_newest(h)].generation == newest;
+    return ok;
 }
 
 static bool rotate_once(struct session *s, struct rotation *r, struct err *err)

@@ -22,12 +22,15 @@ bool advance(struct session *s, unsigned threads, struct err *err);
 /* Finishes an interrupted rotation, if there is one. */
 bool advance_finish(struct session *s, struct err *err);
 
-/* Call advance_finish first. Begins the next generation of a ring if the newest one's period has
- * ended. Sets *doubted if the clock is not believed: then it dates the ring anew (chain.h), and
- * nothing is forgotten. Without a period, does nothing. */
-bool advance_by_time(struct session *s, unsigned threads, bool *doubted, struct err *err);
+/* What became of a ring whose clock is not believed: nothing, or it was dated anew (chain.h). */
+enum advance_clock { CLOCK_BELIEVED, CLOCK_DOUBTED, CLOCK_DATED };
 
-/* Warnings about the filter of that name whose clock is not believed: of a reader, of a writer. */
+/* Call advance_finish first. Begins the next generation of a ring if the newest one's period has
+ * ended and the clock is believed. Without a period, does nothing. */
+bool advance_by_time(struct session *s, unsigned threads, enum advance_clock *clock,
+                     struct err *err);
+
+/* Warnings about the filter of that name whose clock is not believed: it is doubted, or dated. */
 #define ADVANCE_OFF                                                                                \
     "'%.300s': by the clock, its newest generation is from the future or ended over a year ago; "
 #define ADVANCE_DOUBT ADVANCE_OFF "nothing is forgotten ('seen rotate --now' goes by the clock)"
@@ -38,8 +41,9 @@ struct rotation {
     unsigned threads;
     bool force; /* a ring with a period: as if that had ended */
     /* Results. */
-    bool early, doubted; /* the period has not ended; the clock is not believed: nothing was done */
-    double emptied;      /* about how many keys the emptied layer had */
+    bool early; /* the period has not ended */
+    enum advance_clock clock;
+    double emptied; /* about how many keys the emptied layer had */
 };
 
 /* Rotates a ring in a file. */

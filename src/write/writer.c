@@ -512,11 +512,15 @@ static bool catch_up(struct writer *w, size_t n, struct err *err)
 /* Does what a ring's period asks for. */
 static bool keep_time(struct writer *w, struct err *err)
 {
-    bool doubted;
-    if (!advance_by_time(&w->session, w->options.threads, &doubted, err))
+    enum advance_clock clock;
+    char *to = w->out->warning;
+    if (!advance_by_time(&w->session, w->options.threads, &clock, err))
         return false;
-    if (doubted)
-        snprintf(w->out->warning, sizeof w->out->warning, ADVANCE_DATED, filter_name(w));
+    if (clock == CLOCK_DATED)
+        snprintf(to, sizeof w->out->warning, ADVANCE_DATED, filter_name(w));
+    else if (clock == CLOCK_DOUBTED && !w->out->doubted)
+        snprintf(to, sizeof w->out->warning, ADVANCE_DOUBT, filter_name(w));
+    w->out->doubted = clock == CLOCK_DOUBTED;
     return true;
 }
 

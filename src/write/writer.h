@@ -40,6 +40,7 @@ struct add_state {
     double dropped;         /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
     struct profile learned; /* what the keys look like; set by the caller before the end */
     bool too_full;          /* the filter is fuller than designed, and one call warned */
+    bool doubted;           /* the clock is not believed, and one call warned */
     char warning[512];      /* a warning from the last call; empty: none */
 };
 
