@@ -449,12 +449,14 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
                   keyopt->command->name, keyopt->files[0], path);
     if (len == 0 || format_is_filter(start, len))
         return false;
+    if (says_import(err))
+        return true;
     for (size_t i = 0; i < keyopt->n_files; i++)
         if (keyopt_is_filter(keyopt->files[i])) {
             fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
             return true;
         }
-    return says_import(err);
+    return false;
 }
 
 void keyopt_advise_list(const char *path, struct err *err)

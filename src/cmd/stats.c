@@ -476,7 +476,8 @@ static void add_fpr(struct report *r, const struct figures *f)
         report_number(r, "FPR by (c/m)^k", "fpr_formula", FORM_DIGITS, EXACT, formula(f));
     report_number(r, "FPR at design capacity", "fpr_at_capacity", FORM_DIGITS, EXACT,
                   one ? layer->kind->fpr_at(layer, (double)layer->n_design) : NAN);
-    report_number(r, "FPR of equal hashes", "fpr_hash", FORM_DIGITS, ESTIMATED, f->all.n * 0x1p-64);
+    report_number(r, "FPR of equal hashes", "fpr_hash", FORM_DIGITS, known(!f->closed, ESTIMATED),
+                  f->all.n * 0x1p-64);
 }
 
 static void add_space(struct report *r, const struct figures *f)

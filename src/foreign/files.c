@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "foreign/files.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -170,19 +171,27 @@ static bool is_compressed(const struct foreign_files *f, int fd)
            got == GZIP_MAGIC && gzip_like(first, got);
 }
 
+static bool may_be_base64(char c)
+{
+    return isalnum((unsigned char)c) || c == '+' || c == '/' || c == '=';
+}
+
 /* Replaces the text of a mapped file by the bytes that it stands for. */
 static bool unfold_base64(struct foreign_files *f, unsigned i, struct err *err)
 {
     const struct mapped *map = &f->mapped[i];
     uint8_t *bytes = f->read[i] = malloc(map->len);
     size_t n = 0, len;
+    bool ok = true;
     if (bytes == NULL)
         return fail(err, "cannot read '%s': out of memory", f->in.name[i]);
-    for (size_t at = 0; at < map->len; at++)
-        if (memchr(" \t\r\n", map->data[at], 4) == NULL)
+    for (size_t at = 0; at < map->len && ok; at++)
+        if (memchr(" \t\r\n", map->data[at], 4) == NULL) {
+            ok = may_be_base64(map->data[at]);
             bytes[n++] = (uint8_t)map->data[at];
+        }
     f->in.data[i] = bytes; /* whose length does not grow */
-    if (!base64_decode(BASE64_STANDARD, (const char *)bytes, n, bytes, &len))
+    if (!ok || !base64_decode(BASE64_STANDARD, (const char *)bytes, n, bytes, &len))
         return fail(err,
                     "'%s' is not the base64 of one filter: of several lines, 'sed -n 1p' takes "
                     "the first",
@@ -198,7 +207,7 @@ static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err
     if (fstat(fd, &st) != 0)
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->size += (uint64_t)st.st_size;
-    if (f->spec->base64 && (!S_ISREG(st.st_mode) || st.st_size == 0))
+    if (f->spec->base64 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return fail(err, "--base64 needs a file with text: 'base64 -d' decodes what a pipe has");
     if (!S_ISREG(st.st_mode) || st.st_size == 0 || (!f->spec->base64 && is_compressed(f, fd)))
         return read_unmapped(f, i, fd, err);

@@ -481,6 +481,10 @@ static bool inform(const struct layout_spec *spec, const struct layout_info *inf
         error *= info->tightening;
     }
     describe_chain(SEED_64, out);
+    /* The links that may follow have an error of t + t^2 + ... times that of the last. */
+    double last = out->layer[out->n_layers - 1].fpr_design, t = info->tightening;
+    if (scales)
+        out->fpr_design = fmin(out->fpr_design + last * t / (1 - t) - last, 1 - DBL_EPSILON);
     return check_spec(spec, &c, err) && check_design(spec, out, err);
 }
 

@@ -298,7 +298,8 @@ static enum add_result take_added(struct redis *r, const struct reply *reply, ui
             continue;
         bool any = reply->type == REPLY_ARRAY && next < reply->n;
         const struct reply *answer = any ? &reply->elements[next++] : reply;
-        if (says(answer, "filter is full") || says(answer, "memory limit"))
+        if (says(answer, "filter is full") || says(answer, "memory limit") ||
+            says(answer, "max number of filters") || says(answer, "degrades to 0"))
             return refuse_full(r, answer, err);
         if (!any || answer->type != REPLY_INTEGER) {
             refused(r, answer, err);

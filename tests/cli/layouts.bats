@@ -298,6 +298,7 @@ END
         refuses "seen: '$file' is not the base64 of one filter: of several lines, 'sed -n 1p' takes the first" \
             seen import --base64 --layout spark $file -o f.seen
     done
+    refuses "seen: cannot read '.': Is a directory" seen import --base64 --layout spark . -o f.seen
     head -c 700 one >part
     rejects "seen: cannot import 'part' as spark: it has 525 bytes, *" \
         seen import --base64 --layout spark part -o f.seen

@@ -684,11 +684,33 @@ TEST(after_a_crash_the_bits_say_how_many_keys_there_are)
     }
 }
 
+TEST(the_rate_of_links_to_come_follows_from_the_tightening)
+{
+    static const struct {
+        double tightening, fpr;
+    } of[] = {{0.5, 0.02}, {0.9, 0.1}, {0.25, 0.01 / 0.75}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        struct err err;
+        struct layout_spec spec;
+        struct layout_filter filter;
+        const struct layout_info info = {.capacity = 1000,
+                                         .links = 1,
+                                         .keys = 10,
+                                         .expansion = 2,
+                                         .error = 0.01,
+                                         .tightening = of[i].tightening};
+        MUST(layout_parse("redisbloom", &spec, &err) &&
+             spec.kind->layout->inform(&spec, &info, &filter, &err));
+        CHECK(fabs(filter.fpr_design - of[i].fpr) < 1e-12);
+    }
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     if (!scratchdir_enter())
         return 1;
+    RUN(the_rate_of_links_to_come_follows_from_the_tightening);
     RUN(the_same_keys_make_the_same_filter);
     RUN(it_does_not_matter_how_often_a_filter_is_opened);
     RUN(new_filters_are_those_of_bf_reserve);
