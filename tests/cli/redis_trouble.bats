@@ -125,7 +125,7 @@ LOST='keys that were added are missing: the filter was deleted or replaced, or a
     for reason in 'carried out or not' 'another type'; do
         empty k 500000
         if [ "$reason" = 'another type' ]; then
-            proxy BITFIELD 1500 run "$(cli DEL k); $(cli LPUSH k x)"
+            proxy BITFIELD 1500 run "$(cli LPUSH list x); $(cli RENAME list k)"
         else
             proxy BITFIELD 1500 before
         fi
