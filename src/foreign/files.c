@@ -193,8 +193,8 @@ static bool unfold_base64(struct foreign_files *f, unsigned i, struct err *err)
     f->in.data[i] = bytes; /* whose length does not grow */
     if (!ok || !base64_decode(BASE64_STANDARD, (const char *)bytes, n, bytes, &len))
         return fail(err,
-                    "'%s' is not the base64 of one filter: of several lines, 'sed -n 1p' takes "
-                    "the first",
+                    "'%s' is not one filter in base64 with padding (RFC 4648); 'sed -n 1p' takes "
+                    "the first of several lines",
                     f->in.name[i]);
     f->in.len[i] = len;
     return true;

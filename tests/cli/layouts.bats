@@ -295,7 +295,7 @@ END
     (printf 'QQ==\n'; cat one) >two
     (cat one; printf '\0') >nul
     for file in two nul it; do
-        refuses "seen: '$file' is not the base64 of one filter: of several lines, 'sed -n 1p' takes the first" \
+        refuses "seen: '$file' is not one filter in base64 with padding (RFC 4648); 'sed -n 1p' takes the first of several lines" \
             seen import --base64 --layout spark $file -o f.seen
     done
     refuses "seen: cannot read '.': Is a directory" seen import --base64 --layout spark . -o f.seen

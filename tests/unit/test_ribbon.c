@@ -494,20 +494,32 @@ static bool count_page(void *ctx, uint64_t page)
     return true;
 }
 
+/* The data of a layer of 3,000 keys, to be freed. NULL: it was not made. */
+static uint8_t *make_data(struct layer *l)
+{
+    struct made m;
+    size_t len;
+    if (!make(&m, random_at, 3000, 0.01, 1, MEMORY))
+        return NULL;
+    uint8_t *file = contents(&m, &len);
+    *l = m.header.layers[0];
+    memmove(file, file + l->data_off, (size_t)l->data_len);
+    close(m.fd);
+    return file;
+}
+
 /* A block may begin 8 bytes later, if there is room, but nowhere between. */
 TEST(blocks_begin_at_multiples_of_8)
 {
-    struct made m;
-    if (!make(&m, random_at, 3000, 0.01, 1, MEMORY))
+    struct layer l;
+    uint8_t *made = make_data(&l);
+    if (made == NULL)
         return;
-    size_t len;
-    uint8_t *file = contents(&m, &len);
-    struct layer l = m.header.layers[0];
     size_t blocks_len = (size_t)l.data_len - RIBBON_ENTRY;
     l.data_len += 8;
     uint8_t *data = calloc((size_t)l.data_len, 1);
-    memcpy(data, file + l.data_off, blocks_len);
-    memcpy(data + blocks_len + 8, file + l.data_off + blocks_len, RIBBON_ENTRY);
+    memcpy(data, made, blocks_len);
+    memcpy(data + blocks_len + 8, made + blocks_len, RIBBON_ENTRY);
     for (uint64_t at = 0; at <= 16; at++) {
         struct err err = {{0}};
         put_le64(data + blocks_len + 8, at);
@@ -516,23 +528,20 @@ TEST(blocks_begin_at_multiples_of_8)
         CHECK_STR(err.text, good ? "" : "entry 0 of its directory is not valid");
     }
     free(data);
-    free(file);
-    close(m.fd);
+    free(made);
 }
 
 /* A forged directory, in memory of exactly its length, leads nowhere else; the sanitizers watch. */
 TEST(forged_directories)
 {
-    struct made m;
-    if (!make(&m, random_at, 3000, 0.01, 1, MEMORY))
+    struct layer l;
+    uint8_t *made = make_data(&l);
+    if (made == NULL)
         return;
-    size_t len;
-    uint8_t *file = contents(&m, &len);
-    struct layer l = m.header.layers[0];
     size_t data_len = (size_t)l.data_len;
     for (uint64_t round = 0; round < 3000; round++) {
         uint8_t *data = malloc(data_len);
-        memcpy(data, file + l.data_off, data_len);
+        memcpy(data, made, data_len);
         for (unsigned i = 0; i < 1 + round % 3; i++) {
             uint64_t r = random_at(round * 8 + i);
             data[data_len - 32 + r % 32] =
@@ -550,8 +559,7 @@ TEST(forged_directories)
         kind_ribbon.check_page(&l, data, layer_pages(&l) - 1, &err);
         free(data);
     }
-    free(file);
-    close(m.fd);
+    free(made);
 }
 
 int main(int argc, char **argv)

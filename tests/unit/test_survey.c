@@ -140,7 +140,7 @@ TEST(all_files_are_looked_at)
     unlink("other");
 }
 
-/* Each record of CSV has lines between quotes, as many as `lines` or none. */
+/* Writes n records of CSV. The first of every `every` has `lines` lines between its quotes. */
 static void write_csv(unsigned n, unsigned every, unsigned lines)
 {
     FILE *out = fopen("in", "w");
@@ -168,8 +168,9 @@ TEST(records_of_csv_are_not_lines)
     write_csv(N / 8, 1, 3);
     struct numbers got = look(&of, &rule);
     CHECK(is_near(got.n, N / 8.0, 0.02) && got.keys == got.n);
-    /* Between quotes are 70,000 bytes at a time, as many as in records around them: more than a
-     * part has. Of 64 parts, the records' share has a standard deviation of 1/16. */
+    /* A field of 70,000 bytes, more than a part has, then about 70,000 bytes of short records. Each
+     * of 64 parts lies in one or the other: the share of records has a standard deviation of 1/16.
+     */
     write_csv(N / 8, 2800, 10000);
     got = look(&of, &rule);
     CHECK(is_near(got.n, N / 8.0, 0.4));
