@@ -73,7 +73,7 @@ static void change(struct filter *f, const uint64_t *hash, size_t n)
     struct session s;
     struct err err;
     uint64_t present[LAYER_BATCH / 64] = {0};
-    bool doubted;
+    enum advance_clock clock;
     const struct layer *l = &f->header.layers[0];
     if (l->kind->add == NULL)
         return;
@@ -82,7 +82,7 @@ static void change(struct filter *f, const uint64_t *hash, size_t n)
         return;
     }
     must(session_lock(&s, &err), err.text);
-    must(advance_finish(&s, &err) && advance_by_time(&s, 1, &doubted, &err), err.text);
+    must(advance_finish(&s, &err) && advance_by_time(&s, 1, &clock, &err), err.text);
     bool sound = session_touch(&s, 0, hashes_of(hash), n, &err);
     if (sound)
         l->kind->add(l, f->map + l->data_off, hashes_of(hash), n, present);
