@@ -17,6 +17,7 @@
 #include "cmd/keyopt.h"
 #include "keys/digest.h"
 #include "file/chain.h"
+#include "foreign/files.h"
 #include "store/store.h"
 
 enum {
@@ -452,11 +453,20 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
     return true;
 }
 
+/* A filter of RedisBloom has its two files beside the name. */
+static bool is_there(const char *name)
+{
+    struct layout_spec spec;
+    struct err ignored;
+    return access(name, F_OK) == 0 || strcmp(name, "-") == 0 ||
+           foreign_recognize(name, false, &spec, &ignored);
+}
+
 /* The last operand, from number `first` on, that does not exist as a file; NULL: all exist. */
 static const char *missing_operand(const struct opt_parser *p, int first)
 {
     for (int i = p->n_operands; i-- > first;)
-        if (store_is_file(p->operand[i]) && access(p->operand[i], F_OK) != 0)
+        if (store_is_file(p->operand[i]) && !is_there(p->operand[i]))
             return p->operand[i];
     return NULL;
 }

@@ -176,6 +176,27 @@ static bool may_be_base64(char c)
     return isalnum((unsigned char)c) || c == '+' || c == '/' || c == '=';
 }
 
+/* Is this more than one text in base64? Encoders write one line, or lines of equal length, at most
+ * 76 (RFC 2045), and a last one that may be shorter. */
+static bool is_several(const char *text, size_t len)
+{
+    enum { LINE = 76 };
+    size_t first = 0, line = 0;
+    bool ended = false;
+    for (size_t at = 0; at < len; at++) {
+        if (text[at] == '\n' && line > 0) {
+            first = first > 0 ? first : line;
+            ended = line > LINE || line != first;
+            line = 0;
+        } else if (may_be_base64(text[at])) {
+            if (ended)
+                return true;
+            line++;
+        }
+    }
+    return first > 0 && line > first;
+}
+
 /* Replaces the text of a mapped file by the bytes that it stands for. */
 static bool unfold_base64(struct foreign_files *f, unsigned i, struct err *err)
 {
@@ -195,6 +216,9 @@ static bool unfold_base64(struct foreign_files *f, unsigned i, struct err *err)
         return fail(err,
                     "'%s' is not one filter in base64 with padding (RFC 4648); 'sed -n 1p' takes "
                     "the first of several lines",
+                    f->in.name[i]);
+    if (is_several(map->data, map->len))
+        return fail(err, "'%s' is the base64 of several filters: give one of them alone",
                     f->in.name[i]);
     f->in.len[i] = len;
     return true;
@@ -273,6 +297,8 @@ static bool check_content(const struct foreign_files *f, const char *anyway, str
     const struct kind *own = f->spec->kind, *kind;
     size_t len = f->in.len[0] < CONTENT_HEAD ? (size_t)f->in.len[0] : CONTENT_HEAD;
     const struct content *c = content_find_other(f->in.data[0], len);
+    if (c != NULL && f->spec->base64)
+        return fail(err, "'%s' is %s in base64: 'base64 -d' decodes it%s", name, c->what, anyway);
     if (c != NULL)
         return fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)

@@ -364,13 +364,18 @@ static bool find_bits(const struct layout_foreign *in, const struct layer *layer
            fail(err, "link %u: %s", i, why.text);
 }
 
+static bool check_links(uint64_t n, struct err *err)
+{
+    return n <= LAYOUT_LAYERS ||
+           fail(err, "it has %" PRIu64 " links; a filter file holds %d", n, LAYOUT_LAYERS);
+}
+
 static bool read_links(const struct chain *c, const struct layout_foreign *in,
                        struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
     uint64_t at = 0, size = 0;
-    if (c->n_links > LAYOUT_LAYERS)
-        return fail(err, "it has %" PRIu32 " links; a filter file holds %d", c->n_links,
-                    LAYOUT_LAYERS);
+    if (!check_links(c->n_links, err))
+        return false;
     bool alone = in->data[1] == NULL;
     *out = (struct layout_filter){.n_layers = c->n_links, .n_added = c->size};
     for (unsigned i = 0; i < c->n_links; i++) {
@@ -435,7 +440,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
 static uint64_t first_capacity(const struct layout_info *info)
 {
     uint64_t parts = 0, part = 1, expansion = info->expansion > 0 ? info->expansion : 1;
-    if (info->links == 0 || info->links > LAYOUT_LAYERS || info->capacity > MAX_KEYS)
+    if (info->links == 0 || info->capacity > MAX_KEYS)
         return 0;
     for (uint64_t i = 0; i < info->links; i++) {
         parts += part;
@@ -467,6 +472,8 @@ static bool inform(const struct layout_spec *spec, const struct layout_info *inf
                             .growth = scales ? (uint32_t)info->expansion : DEFAULT_GROWTH,
                             .form = CURRENT};
     const struct kept kept = {.options = c.options, .form = c.form, .growth = c.growth};
+    if (!check_links(info->links, err))
+        return false;
     uint64_t n = first_capacity(info), before = 0;
     double error = info->error;
     if (n == 0 || info->keys > info->capacity || info->expansion > UINT32_MAX)

@@ -217,6 +217,10 @@ END
     [[ ${stderr_lines[0]} == "seen: note: 'it' is taken for dcso:gzip=no" ]]
     run -0 --separate-stderr seen merge --verbose -o m.seen it it
     [ "$(grep -c "is taken for dcso" <<<"$stderr")" = 2 ]
+    quiet seen merge -o chains.seen visits visits
+    [ "$(seen query -c chains.seen "$keys")" = 1000 ]
+    refuses "seen: 'chains.seen' exists (--force replaces it)" seen merge -o chains.seen visits visits
+    refuses 'seen: no output file given (-o OUT)' seen merge visits visits
     seen import --layout dcso it -o f.seen
     [ "$(seen query --also it -c f.seen "$keys")" = 1000 ]
     equal "$(seq 9 | seen dedup --also it f.seen)" "$(seq 9 | seen query -v it)"
@@ -309,7 +313,27 @@ END
         seen import --base64 --layout spark - -o f.seen < <(cat one)
     refuses "seen: cannot import 'one' as spark: it is base64, which 'seen import --base64' reads" \
         seen import --layout spark one -o f.seen
+    # Two rows of a column, without padding: a filter of dcso may have bytes behind it.
+    golden dcso/dc_n1000_p01.bloom >bloom
+    base64 bloom >lines
+    (base64 -w 0 bloom; echo) >one
+    sed 's/$/\r/' one >crlf
+    for file in lines one crlf; do
+        cat $file $file >rows
+        refuses "seen: 'rows' is the base64 of several filters: give one of them alone" \
+            seen import --base64 --layout dcso rows -o f.seen
+    done
+    cat one lines >rows
+    refuses "seen: 'rows' is the base64 of several filters: give one of them alone" \
+        seen import --base64 --layout dcso rows -o f.seen
+    # What a text stands for is named, with what can be done to the text.
+    gzip -c bloom | base64 -w 0 >packed
+    for layout in dcso auto; do
+        refuses "seen: 'packed' is gzip data in base64: 'base64 -d' decodes it" \
+            seen import --base64 --layout $layout packed -o f.seen
+    done
     [ ! -e f.seen ]
+    base64 -d packed | quiet seen import --layout dcso - -o f.seen
 }
 
 @test "spark: a seed is kept, and -5 is 4294967291" {

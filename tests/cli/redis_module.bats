@@ -327,6 +327,13 @@ or exported; query, add, dedup and stats work"
     refuses "seen: cannot use '$name': $why" seen import "$name" -o g.seen
     name=$(uri k expansion=3 v)
     refuses "seen: cannot use '$name': its expansion is 2" seen query "$name" -k 1
+    redis v BF.RESERVE long 0.5 1 EXPANSION 1
+    redis v BF.MADD long {1..200} >/dev/null
+    n=$(redis v BF.INFO long | grep -A 1 filters | tail -n 1)
+    [ "$n" -gt 42 ]
+    refuses "seen: cannot use '$(uri long '' v)': it has $n links; a filter file holds 42" \
+        seen query "$(uri long '' v)" -k 1
+    redis v DEL long
     redis v SET text 1
     name=$(uri text '' v)
     refuses "seen: cannot use '$name': the key holds a value of another type" seen query "$name" -k 1

@@ -99,13 +99,14 @@ class ValkeyChain(second.Chain):
         self.links[-1].add(*self.pair(key))
 
     def most(self):
-        """How far it can grow."""
-        n, total, used, i = self.first, 0, 0, 0
-        while True:
-            used += math.ceil(n * math.log(self.error * 0.5 ** i) / (-8 * math.log(2) ** 2))
+        """How far it can grow: until a link is too large, or its error rate is 0."""
+        n, total, used, error = self.first, 0, 0, self.error
+        while error > 0:
+            used += math.ceil(n * math.log(error) / (-8 * math.log(2) ** 2))
             if used > self.MOST:
-                return total
-            total, n, i = total + n, n * self.growth, i + 1
+                break
+            total, n, error = total + n, n * self.growth, error * 0.5
+        return total
 
 
 def place(chain, at):
