@@ -218,7 +218,9 @@ static bool unfold_base64(struct foreign_files *f, unsigned i, struct err *err)
                     "the first of several lines",
                     f->in.name[i]);
     if (is_several(map->data, map->len))
-        return fail(err, "'%s' is the base64 of several filters: give one of them alone",
+        return fail(err,
+                    "'%s' is the base64 of several filters, or of one on lines of over 76 "
+                    "characters: give one, on one line",
                     f->in.name[i]);
     f->in.len[i] = len;
     return true;

@@ -317,14 +317,18 @@ END
     golden dcso/dc_n1000_p01.bloom >bloom
     base64 bloom >lines
     (base64 -w 0 bloom; echo) >one
+    wide=", or of one on lines of over 76 characters: give one, on one line"
     sed 's/$/\r/' one >crlf
     for file in lines one crlf; do
         cat $file $file >rows
-        refuses "seen: 'rows' is the base64 of several filters: give one of them alone" \
+        refuses "seen: 'rows' is the base64 of several filters$wide" \
             seen import --base64 --layout dcso rows -o f.seen
     done
     cat one lines >rows
-    refuses "seen: 'rows' is the base64 of several filters: give one of them alone" \
+    refuses "seen: 'rows' is the base64 of several filters$wide" \
+        seen import --base64 --layout dcso rows -o f.seen
+    base64 -w 100 bloom >rows
+    refuses "seen: 'rows' is the base64 of several filters$wide" \
         seen import --base64 --layout dcso rows -o f.seen
     # What a text stands for is named, with what can be done to the text.
     gzip -c bloom | base64 -w 0 >packed
