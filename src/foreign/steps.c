@@ -8,6 +8,7 @@
 enum {
     FEW = 10,     /* more distinct positions than this add nothing */
     POINTS = 512, /* of the unit square */
+    PLACES = 256, /* positions of a key that are looked at; of more, the result is too high */
     MOST_STEPS = 1 << 10,
 };
 
@@ -27,10 +28,11 @@ static unsigned distinct(const struct steps *s, uint64_t step, double start, dou
 {
     uint64_t seen[FEW];
     unsigned n = 0;
-    for (unsigned i = 0; i < s->k; i++) {
-        double value = start + i * slope, wraps = floor(value);
-        uint64_t position = (i * step + (uint64_t)wraps * (s->m - s->wrap)) % s->m, j = 0;
-        if (s->law.turns && value - wraps >= 0.5)
+    for (unsigned i = 0; i < s->k && i < PLACES; i++) {
+        double value = start + i * slope;
+        uint64_t wraps = (uint64_t)value, j = 0;
+        uint64_t position = (i * step + wraps * (s->m - s->wrap)) % s->m;
+        if (s->law.turns && value - (double)wraps >= 0.5)
             position += s->m;
         while (j < n && seen[j] != position)
             j++;
@@ -51,18 +53,20 @@ static bool is_known(const struct steps *s, uint64_t step)
     return false;
 }
 
-/* The points are those of Kronecker's sequence with the golden ratio. */
+/* The points are those of Kronecker's sequence with the golden ratio. One is enough where wraps
+ * change no position. */
 static void add_step(struct steps *s, uint64_t step)
 {
     static const double GOLDEN = 0.6180339887498949;
     if (s->n_found == MOST_STEPS || is_known(s, step))
         return;
     s->found[s->n_found++] = step;
-    for (unsigned i = 0; i < POINTS; i++) {
-        double slope = (i + 0.5) / POINTS, start = fmod((i + 0.5) * GOLDEN, 1);
+    unsigned points = s->wrap == 0 && !s->law.turns ? 1 : POINTS;
+    for (unsigned i = 0; i < points; i++) {
+        double slope = (i + 0.5) / points, start = fmod((i + 0.5) * GOLDEN, 1);
         unsigned n = distinct(s, step, start, slope);
         if (n <= FEW && n < s->k)
-            s->share[n] += 1.0 / POINTS;
+            s->share[n] += 1.0 / points;
     }
 }
 

@@ -248,6 +248,19 @@ TEST(samples_take_a_limited_time)
     CHECK(n_looks < (uint64_t)1 << 27);
 }
 
+/* So only the first ones are compared with each other. */
+TEST(coincidences_take_a_limited_time)
+{
+    double excess[2];
+    for (unsigned i = 0; i < 2; i++) {
+        struct classic c = {.m = 192, .k = i == 0 ? 256 : 4096};
+        struct layer layer = {.kind = &kind_guava};
+        classic_to(&c, &layer);
+        excess[i] = kind_guava.layout->excess(&layer, 0.01);
+    }
+    CHECK(excess[0] > 0 && excess[0] == excess[1]);
+}
+
 /* With m bits, the FPR is above the formula by about 1/m. */
 TEST(the_fpr_of_large_filters_follows_from_the_bits)
 {
@@ -350,6 +363,7 @@ int main(void)
     RUN(the_fpr_of_small_filters_is_measured);
     RUN(the_excess_is_the_estimated_one);
     RUN(samples_take_a_limited_time);
+    RUN(coincidences_take_a_limited_time);
     RUN(the_fpr_of_large_filters_follows_from_the_bits);
     RUN(a_full_filter_gives_a_lower_bound_only);
     RUN(bits_behind_the_last_do_not_count);
