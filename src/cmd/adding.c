@@ -56,15 +56,18 @@ const struct opt adding_make_opts[] = {
 /* Of a filter in memory. So low that practically no record is lost to false positives. */
 static const double MEMORY_FPR = 1e-9;
 
-/* For many records, a survey estimates the number of distinct keys. If the estimate is too high,
- * refit.h corrects the size of a file at the end, provided that it could keep the keys. */
-uint64_t adding_first(const struct keyopt *keyopt, bool alone)
+/* The design without a capacity: sized by a look at the input. The filters of --also may have many
+ * of the keys. */
+static struct design sized_design(const struct adding *a)
 {
-    const struct input_spec spec = keyopt_input(keyopt);
-    uint64_t n_keys = 0, n = keyopt->n_keys > 0 ? 0 : survey(&spec, &keyopt->rule, &n_keys);
-    if (n <= CHAIN_FIRST)
-        return chain_first(n);
-    return alone && n_keys > CHAIN_FIRST ? chain_first(n_keys) : 0;
+    struct design design = a->design;
+    const struct input_spec spec = keyopt_input(&a->keyopt);
+    uint64_t keys = 0, records = 0;
+    if (design.n == 0 && a->keyopt.n_keys == 0)
+        records = survey(&spec, &a->keyopt.rule, &keys);
+    if (design.n == 0)
+        design_expect(&design, records, a->sources.n == 0 ? keys : 0);
+    return design;
 }
 
 /* Can there be a filter of this design? */
@@ -119,12 +122,9 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
 {
     struct adding *a = ctx;
     struct keyopt *keyopt = &a->keyopt;
-    struct design design = a->design;
     if (!keyopt_new(keyopt, err))
         return false;
-    design.more = design.n == 0;
-    if (design.more)
-        design.n = adding_first(keyopt, a->sources.n == 0);
+    const struct design design = sized_design(a);
     keyopt->rule.reading = reading_of(&keyopt->rule);
     keyopt->rule.profiled = !design.no_profile && profile_suits(&keyopt->rule);
     header_begin(h, &keyopt->rule, false);
@@ -154,27 +154,22 @@ static void compare_foreign(const struct store *s, uint64_t n)
                     s->name, num_show_count(text, (double)capacity));
 }
 
-/* Makes a growing filter that keeps FPR p. Its first layer is for n keys; 0: the usual capacity. */
-static bool make_in_memory(struct adding *a, uint64_t n, double p, struct err *err)
-{
-    struct header h;
-    const struct design design = {.n = n, .p = p, .grow = true, .more = true};
-    header_begin(&h, &a->keyopt.rule, false);
-    a->store = header_design(&h, &design, 0, err) ? store_in_memory(&h, err) : NULL;
-    return a->store != NULL;
-}
-
 bool adding_open_memory(struct adding *a, struct err *err)
 {
-    bool alone = a->sources.n == 0;
-    double p = a->design.p != 0 ? a->design.p : MEMORY_FPR;
-    if (alone && a->keyopt.secret_path != NULL && !keyopt_new(&a->keyopt, err))
+    struct header h;
+    if (a->sources.n == 0 && a->keyopt.secret_path != NULL && !keyopt_new(&a->keyopt, err))
         return false;
-    uint64_t n = a->design.n != 0 ? a->design.n : adding_first(&a->keyopt, alone);
-    /* The memory may be too small for the expected keys, but not for the actual ones. */
-    return keyopt_check_digest(&a->keyopt, err) &&
-           (make_in_memory(a, n, p, err) ||
-            (a->design.n == 0 && n > CHAIN_FIRST && make_in_memory(a, 0, p, err)));
+    struct design design = sized_design(a);
+    design.more = true;
+    if (design.p == 0)
+        design.p = MEMORY_FPR;
+    header_begin(&h, &a->keyopt.rule, false);
+    if (!keyopt_check_digest(&a->keyopt, err) || !header_design(&h, &design, 0, err))
+        return false;
+    a->store = store_in_memory(&h, err);
+    if (a->store == NULL && a->design.n == 0 && design_usual(&h))
+        a->store = store_in_memory(&h, err);
+    return a->store != NULL;
 }
 
 bool adding_open(struct adding *a, struct err *err)

@@ -51,10 +51,6 @@ struct added {
     struct output out;  /* for what finish copies */
 };
 
-/* The capacity of the first layer of a growing filter that is made for these keys; 0: the usual
- * one. `alone`: no other filter is asked first, which may have some of the keys. */
-uint64_t adding_first(const struct keyopt *keyopt, bool alone);
-
 /* Warns if the filter `name` of seen's own, which is there, is another than --create would make. */
 void adding_compare(const struct header *h, const char *name, const struct design *d);
 

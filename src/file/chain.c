@@ -23,9 +23,6 @@ static const double EXPECTING_MORE = 0.3;
 static const double MORE = 0.6;
 static const uint64_t LEAST = 1 << 12;
 
-/* The same for a first layer: 94 KB at an FPR of 1e-6. */
-static const uint64_t LEAST_FIRST = 1 << 14;
-
 /* Below this, a layer takes more than 80 bits a key, and collisions of 64-bit hashes matter. */
 static const double LEAST_FPR = 1e-13;
 
@@ -197,12 +194,6 @@ static double capacity_of_all(const struct header *h)
 static uint64_t next_capacity(double n)
 {
     return MORE * n > (double)LEAST ? (uint64_t)(MORE * n) : LEAST;
-}
-
-uint64_t chain_first(uint64_t n)
-{
-    n += n / 20; /* the sampled records may be longer than the rest */
-    return n == 0 ? 0 : n > LEAST_FIRST ? n : LEAST_FIRST;
 }
 
 static unsigned oldest_layer(const struct header *h)

@@ -129,9 +129,6 @@ double chain_counted_fpr(const struct header *h, const struct counters *counters
  * of the newest layer show, all of which are read. */
 void chain_recount(struct layers layers, unsigned threads, struct counters *counters);
 
-/* The first layer's capacity for a first input of about n distinct keys; 0 if n is 0 (unknown). */
-uint64_t chain_first(uint64_t n);
-
 /* A copy of the header with the counters and with the newest layer closed: fpr_closed comes from
  * its bits, all of which are read. The first step of every change of layers. */
 struct header chain_close(struct layers layers, struct counters *counters, unsigned threads);

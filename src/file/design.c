@@ -316,6 +316,50 @@ static bool design_single(struct header *h, const struct design *d, uint64_t n, 
     return true;
 }
 
+/* ---- Growing filters for an unknown number of keys. */
+
+/* The least capacity of a first layer: 94 KB at an FPR of 1e-6. */
+static const uint64_t LEAST_FIRST = 1 << 14;
+
+/* A file that stays takes at most 1.35 times the bits of a filter that does not grow: the layer of
+ * design_anew takes about 1.12 times these. */
+static const double TOO_LARGE = 1.2;
+
+void design_expect(struct design *d, uint64_t records, uint64_t keys)
+{
+    uint64_t n = records <= CHAIN_FIRST ? records : keys > CHAIN_FIRST ? keys : 0;
+    n += n / 20; /* the sampled records may be longer than the rest */
+    d->n = n == 0 || n > LEAST_FIRST ? n : LEAST_FIRST;
+    d->more = true;
+}
+
+struct design design_anew(const struct header *h)
+{
+    return (struct design){.kind = h->layers[0].kind,
+                           .n = LEAST_FIRST,
+                           .p = h->fpr_design,
+                           .grow = true,
+                           .more = true};
+}
+
+bool design_usual(struct header *h)
+{
+    struct err ignored;
+    struct design usual = design_anew(h);
+    usual.n = 0;
+    return format_grows(h) && h->layers[0].n_design > CHAIN_FIRST &&
+           header_design(h, &usual, 0, &ignored);
+}
+
+bool design_fits(const struct header *h, uint64_t n)
+{
+    struct err ignored;
+    struct header fresh = *h;
+    const struct design d = design_anew(h);
+    return !header_design(&fresh, &d, n, &ignored) ||
+           (double)h->file_len <= TOO_LARGE * (double)fresh.file_len;
+}
+
 /* ---- Layouts of other programs. */
 
 static void take_hash(const struct layout_filter *filter, struct key_rule *rule)

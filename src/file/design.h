@@ -85,6 +85,26 @@ bool design_rule(const struct design *d, struct key_rule *rule, struct err *err)
  * unless design_is_sized. Fails if the design cannot be achieved. */
 bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct err *err);
 
+/* ---- Growing filters for an unknown number of keys. */
+
+/* Sets the capacity of the first layer for the keys that come, from estimates of their records and
+ * of the distinct keys among these (keys/survey.h). 0: unknown; then it may be the usual capacity.
+ * write/refit.h corrects the size at the end, provided that it could keep the keys. */
+void design_expect(struct design *d, uint64_t records, uint64_t keys);
+
+/* The design of a filter like this one that begins with all its keys in one layer. */
+struct design design_anew(const struct header *h);
+
+/* Plans a growing filter with a first layer of the usual capacity. False: that one is not larger.
+ * The disk or the memory may be too small for the expected keys, but not for the actual ones. */
+bool design_usual(struct header *h);
+
+/* Is the file of a growing filter that has n distinct keys hardly larger than that of
+ * design_anew? */
+bool design_fits(const struct header *h, uint64_t n);
+
+/* ---- Layouts of other programs. */
+
 /* As header_begin, for a filter of another program, with its layers. The rule gives the preparation
  * of keys; hash, seed and encoding are the layout's. Counters are those of an empty filter. */
 void header_begin_foreign(struct header *h, const struct layout_filter *filter,

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "file/chain.h"
 #include "file/filter.h"
 #include "file/design.h"
 #include "file/newfile.h"
@@ -120,24 +119,14 @@ static bool add_end(struct store *s, bool sync, struct err *err)
     return writer_end(&file->writer, sync, err);
 }
 
-/* The disk may be too full for the expected keys, but not for the actual ones. */
-static bool make_smaller(const char *path, struct header *h, struct err *err)
-{
-    const struct layer *first = &h->layers[0];
-    const struct design usual = {
-        .kind = first->kind, .p = h->fpr_design, .grow = true, .more = true};
-    return format_grows(h) && first->n_design > CHAIN_FIRST && header_design(h, &usual, 0, err) &&
-           assembly_empty(path, h, err);
-}
-
 static bool make_planned(struct store *s, char layout[LAYOUT_TEXT], struct err *err)
 {
     struct file_store *file = file_of(s);
     struct filter *f = &file->filter;
     struct header h = f->header;
     layout[0] = '\0';
-    bool made =
-        assembly_empty(s->name, &h, err) || (!file->has_capacity && make_smaller(s->name, &h, err));
+    bool made = assembly_empty(s->name, &h, err) ||
+                (!file->has_capacity && design_usual(&h) && assembly_empty(s->name, &h, err));
     if (!made || !filter_open(f, s->name, FILTER_WRITE, err))
         return false;
     s->file = f;

@@ -6,15 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "file/chain.h"
 #include "file/filter.h"
 #include "write/builder.h"
 #include "file/design.h"
-
-/* A file is replaced if it is more than this many times as large as its replacement. The
- * replacement, one layer, takes about 1.12 times the bits of a filter that does not grow. So a file
- * that stays takes at most 1.35 times these bits. */
-static const double TOO_LARGE = 1.2;
 
 struct refit {
     struct design design;
@@ -36,8 +30,7 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     struct refit *r = calloc(1, sizeof *r);
     if (r == NULL)
         return NULL;
-    r->design =
-        (struct design){.kind = h->layers[0].kind, .p = h->fpr_design, .grow = true, .more = true};
+    r->design = design_anew(h);
     r->to.threads = limits->threads;
     r->build = (struct builder){.to = &r->to,
                                 .design = &r->design,
@@ -96,14 +89,6 @@ static bool has_our_keys(const struct refit *r, const struct filter *f)
            !filter_changed(f) && h->counters.records == r->n_put;
 }
 
-static bool is_too_large(struct refit *r, const struct header *old)
-{
-    struct header h = *old;
-    struct err ignored;
-    return header_design(&h, &r->design, old->counters.keys_added, &ignored) &&
-           (double)old->file_len > TOO_LARGE * (double)h.file_len;
-}
-
 void refit_apply(struct refit *r, const char *path, bool hasty)
 {
     struct err ignored;
@@ -114,12 +99,13 @@ void refit_apply(struct refit *r, const char *path, bool hasty)
     a->replace = true;
     bool ok = assembly_begin(a, &ignored) && assembly_inputs(a, &path, 1, "", &ignored) &&
               a->replaces_input && is_our_file(r, &a->in[0]) && has_our_keys(r, &a->in[0]);
-    r->design.n = chain_first(1);
     a->file.hasty = hasty;
-    if (ok && is_too_large(r, &a->in[0].header) && builder_write(&r->build, r->n_put, &ignored)) {
-        a->header.compat |= a->in[0].header.compat & COMPAT_PROFILE;
-        a->header.profile = a->in[0].header.profile;
-        a->header.created = a->header.layers[0].since = a->in[0].header.created;
+    const struct header *old = ok ? &a->in[0].header : NULL;
+    if (ok && !design_fits(old, old->counters.keys_added) &&
+        builder_write(&r->build, r->n_put, &ignored)) {
+        a->header.compat |= old->compat & COMPAT_PROFILE;
+        a->header.profile = old->profile;
+        a->header.created = a->header.layers[0].since = old->created;
         assembly_commit(a, &ignored);
     }
     assembly_close(a);

@@ -469,9 +469,53 @@ TEST(a_layer_gets_a_part_of_the_rate_that_is_left)
     CHECK(next_of(&h) != NULL && has_part(&h, 1, 0.125));
     CHECK(next_of(&h) != NULL && has_part(&h, 2, 0.125));
     CHECK(h.layers[1].n_design == 600000 && h.layers[2].n_design == 960000);
+}
 
-    CHECK(chain_first(0) == 0 && chain_first(1) == 1 << 14);
-    CHECK(chain_first(100000) == 105000 && chain_first(100000000) == 105000000);
+static uint64_t first_for(uint64_t records, uint64_t keys)
+{
+    struct design d = {.grow = true};
+    design_expect(&d, records, keys);
+    CHECK(d.more);
+    return d.n;
+}
+
+TEST(the_first_layer_is_for_the_keys_that_are_expected)
+{
+    CHECK(first_for(0, 0) == 0 && first_for(1, 0) == 1 << 14 && first_for(1, 1) == 1 << 14);
+    CHECK(first_for(100000, 0) == 105000 && first_for(100000, 90000) == 105000);
+    CHECK(first_for(CHAIN_FIRST, 5) == CHAIN_FIRST + CHAIN_FIRST / 20);
+    CHECK(first_for(100000000, 0) == 0 && first_for(100000000, CHAIN_FIRST) == 0);
+    CHECK(first_for(100000000, 2000000) == 2100000);
+}
+
+static struct header designed(const struct design *d)
+{
+    struct header h;
+    struct err err;
+    const struct key_rule rule = {0};
+    header_begin(&h, &rule, false);
+    MUST(header_design(&h, d, 0, &err));
+    return h;
+}
+
+TEST(a_filter_for_many_keys_becomes_a_usual_one_once)
+{
+    struct header h = designed(&(struct design){.n = 2 * CHAIN_FIRST, .grow = true, .more = true});
+    struct header usual = designed(&(struct design){.grow = true});
+    CHECK(design_usual(&h) && h.file_len == usual.file_len && h.n_layers == 1);
+    CHECK(h.layers[0].n_design == CHAIN_FIRST && !design_usual(&h));
+    h = designed(&(struct design){.n = 2 * CHAIN_FIRST});
+    CHECK(!design_usual(&h));
+}
+
+TEST(a_file_fits_up_to_a_fifth_more_than_its_keys_need)
+{
+    struct design d = {.n = 1200000, .p = 1e-3, .grow = true, .more = true};
+    struct header h = designed(&d);
+    CHECK(design_fits(&h, 1200000) && design_fits(&h, 1020000) && !design_fits(&h, 980000));
+    d.n = 1 << 14;
+    h = designed(&d);
+    CHECK(design_fits(&h, 1));
 }
 
 /* Chosen keys raise the FPR of a layer, and nothing else. */
@@ -548,7 +592,7 @@ TEST(small_beginnings_grow_to_1e10_keys)
 {
     static const double rates[] = {0.01, 1e-3, 1e-6, 1e-9};
     for (unsigned r = 0; r < 2 * sizeof rates / sizeof *rates; r++) {
-        struct header h = growing(r % 2 == 0 ? 1 : chain_first(1), rates[r / 2], r % 2 != 0);
+        struct header h = growing(r % 2 == 0 ? 1 : 1 << 14, rates[r / 2], r % 2 != 0);
         while (keys_in(&h) < 10000000000 && h.n_layers < FORMAT_MAX_LAYERS)
             if (next_of(&h) == NULL)
                 break;
@@ -740,6 +784,9 @@ int main(void)
     RUN(the_rate_holds_over_the_chain);
     RUN(the_newest_layer_is_not_void);
     RUN(a_layer_gets_a_part_of_the_rate_that_is_left);
+    RUN(the_first_layer_is_for_the_keys_that_are_expected);
+    RUN(a_filter_for_many_keys_becomes_a_usual_one_once);
+    RUN(a_file_fits_up_to_a_fifth_more_than_its_keys_need);
     RUN(what_the_bits_say_does_not_change_the_next_layer);
     RUN(the_rates_of_all_layers_stay_below_the_promise);
     RUN(a_filter_that_can_grow_is_hardly_larger);
