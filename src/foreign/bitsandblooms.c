@@ -66,17 +66,12 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
 {
+    (void)layer;
     uint64_t first = h1, second = h2;
     const uint64_t h[4] = {h1, h2, bits_draw(&first), bits_draw(&second)};
     return sum_of(h, i);
-}
-
-static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
-                          double bits_set)
-{
-    return classic_double_hashed(layer, data, threads, bits_set, value);
 }
 
 static bool check(const struct layer *layer, struct err *err)
@@ -212,11 +207,10 @@ static bool recognize(const struct layout_foreign *in)
            is_whole(in->data[0], in->len[0], &f, &ignored);
 }
 
-static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+static uint64_t claims(const uint8_t *head, uint64_t len)
 {
     struct parts f;
     struct err ignored;
-    (void)spec;
     return parse(head, len, &f, &ignored) ? f.end + (f.form != 0 ? strlen("\"}\n") : 0) : 0;
 }
 
@@ -322,9 +316,11 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .value = value,
     .excess = classic_excess_four,
     .factor = CLASSIC_FACTOR_FOUR,
 };
 
 const struct kind kind_bitsandblooms = {CLASSIC_KIND(22, "bitsandblooms", 4),
-                                        .sampled_fpr = sampled_fpr, .uniting = &classic_uniting};
+                                        .sampled_fpr = classic_double_hashed,
+                                        .uniting = &classic_uniting};

@@ -130,6 +130,18 @@ double classic_best_k(double m, double n)
     return m / n * M_LN2;
 }
 
+bool classic_size(const char *program, uint64_t n, double p, uint64_t most, double *m,
+                  struct err *err)
+{
+    char rate[NUM_TEXT];
+    *m = trunc(classic_best_m((double)n, p));
+    if (*m < 1)
+        return fail(err, "%s cannot make a filter for so few keys at an FPR of %s", program,
+                    num_show_fpr(rate, p));
+    return *m <= (double)most ||
+           fail(err, "%s cannot make a filter of more than %" PRIu64 " bits", program, most);
+}
+
 const struct layout_redis classic_redis = {0};
 
 bool classic_read_bitmap(const struct layout_foreign *in, uint64_t m, struct layout_bits *bits,

@@ -109,6 +109,11 @@ bool classic_check_numbers(uint64_t m, uint64_t k, struct err *err);
 double classic_best_m(double n, double p);
 double classic_best_k(double m, double n);
 
+/* classic_best_m, truncated, as `program` computes it. Fails if that is less than 1, or more than
+ * `most`. */
+bool classic_size(const char *program, uint64_t n, double p, uint64_t most, double *m,
+                  struct err *err);
+
 /* For layouts that store no configuration in Redis. */
 extern const struct layout_redis classic_redis;
 
@@ -133,13 +138,11 @@ bool classic_check_size(uint64_t m, uint64_t set, uint64_t end, struct err *err)
 /* Are all bits of `bits` from bit m on zero? If not, the error names the first that is set. */
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err);
 
-/* The FPR from a sample of hashes, for layouts in which a key's positions depend on each other:
- * position i is value(h1, h2, i) mod m, where h1 and h2 are lanes 0 and 1 of its hash. `expected`
- * is about the FPR, and is returned if too few samples would hit: below 2.4e-5, or more where
+/* kind->sampled_fpr, for layouts in which a key's positions depend on each other
+ * (layout->value). If too few samples would hit, it is classic_fpr: below 2.4e-5, or more where
  * keys have many positions. */
-typedef uint64_t classic_value(uint64_t h1, uint64_t h2, unsigned i);
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
-                      double expected, classic_value *value);
+                      double bits_set);
 
 /* The FPR of a layer with this fraction of its bits set: set^k, and the layout's excess. */
 double classic_fpr(const struct layer *layer, double set);
@@ -159,10 +162,10 @@ double classic_excess(const struct layer *layer, double set, struct classic_step
 #define CLASSIC_FACTOR_FOUR 4
 double classic_excess_four(const struct layer *layer, double set);
 
-/* The same where the values grow by one step, with the fraction of bits that are set. In filters
- * that are large for their FPR, the formula holds. */
+/* kind->sampled_fpr where one step, or two, give the positions. In filters that are large for their
+ * FPR, the formula holds. */
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
-                             double bits_set, classic_value *value);
+                             double bits_set);
 
 /* The census of a layer with `set` bits set. */
 void classic_census_of(const struct layer *layer, uint64_t set, struct census *out);

@@ -78,20 +78,14 @@ static double excess(const struct layer *layer, double set)
     return n / hashes * (1 + set) / (1 - set);
 }
 
-static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
+/* With m = 2^a q, q odd, all positions of a key are in one orbit of the residues modulo 2^a, so
+ * that few keys may share few bits. Only a sample tells by how much that raises the FPR. */
+static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
 {
-    (void)h2;
+    (void)layer, (void)h2;
     for (uint64_t factor = G, left = (uint64_t)i + 1; left > 0; left /= 2, factor *= factor)
         h1 *= left % 2 != 0 ? factor : 1;
     return h1;
-}
-
-/* With m = 2^a q, q odd, all positions of a key are in one orbit of the residues modulo 2^a, so
- * that few keys may share few bits. Only a sample tells by how much that raises the FPR. */
-static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
-                          double bits_set)
-{
-    return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
 }
 
 /* geometry[3]: is the file compressed? */
@@ -102,21 +96,16 @@ static bool check(const struct layer *layer, struct err *err)
     return classic_check(layer, err);
 }
 
-/* In doubles, in the order in which Go evaluates them. The ceil acts on a negative number. */
+/* In doubles, in the order in which Go evaluates them. The program's ceil acts on -m. */
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
-    char rate[NUM_TEXT];
+    double m;
     n = n > 0 ? n : 1;
     p = p > 0 ? p : DEFAULT_FPR;
-    double m = fabs(ceil((double)n * log(p) / (M_LN2 * M_LN2)));
-    double k = ceil(M_LN2 * m / (double)n);
-    if (m < 1)
-        return fail(err, "DCSO's bloom cannot make a filter for so few keys at an FPR of %s",
-                    num_show_fpr(rate, p));
-    if (m > (double)CLASSIC_MAX_M)
-        return fail(err, "the filter would have more than 2^45 bits");
-    struct classic c = {.m = (uint64_t)m, .k = (unsigned)k};
+    if (!classic_size("DCSO's bloom", n, p, CLASSIC_MAX_M, &m, err))
+        return false;
+    struct classic c = {.m = (uint64_t)m, .k = (unsigned)ceil(M_LN2 * m / (double)n)};
     classic_begin(spec, &c, out);
     out->layer[0].geometry[3] = layout_choice(spec, GZIP);
     layout_set_design(out, n, p);
@@ -203,10 +192,9 @@ static bool recognize(const struct layout_foreign *in)
 }
 
 /* With user data. */
-static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+static uint64_t claims(const uint8_t *head, uint64_t len)
 {
     struct err ignored;
-    (void)spec;
     if (len < HEADER)
         return 0;
     struct parts f = parse(head);
@@ -318,6 +306,7 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .value = value,
     .excess = excess,
     .factor = 4,
     /* Measured: for 10^6 numbered addresses the estimate was 0.2 % too low (8 standard deviations),
@@ -330,5 +319,5 @@ static const struct layout layout = {
 
 static const struct kind_uniting uniting = {.same_design = true};
 
-const struct kind kind_dcso = {CLASSIC_KIND(21, "dcso", 1), .sampled_fpr = sampled_fpr,
+const struct kind kind_dcso = {CLASSIC_KIND(21, "dcso", 1), .sampled_fpr = classic_sample,
                                .uniting = &uniting};

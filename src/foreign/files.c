@@ -140,7 +140,7 @@ static bool read_to_end(struct foreign_files *f, unsigned i, struct reader *r, s
         return true;
     uint64_t most = most_bytes(f->spec);
     if (layout->claims != NULL) {
-        uint64_t claimed = layout->claims(f->spec, head, (size_t)got);
+        uint64_t claimed = layout->claims(head, (size_t)got);
         if (claimed == 0)
             return true; /* layout->read says what is wrong with the header */
         most = claimed < most ? claimed : most;

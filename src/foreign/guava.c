@@ -20,7 +20,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/num.h"
 #include "foreign/encode.h"
 #include "foreign/hash.h"
 #include "foreign/java.h"
@@ -87,23 +86,12 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
         mitz_32(&c, keys, n, out);
 }
 
-static uint64_t value_64(uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
 {
-    return (h1 + i * h2) & INT64_MAX;
-}
-
-static uint64_t value_32(uint64_t h1, uint64_t h2, unsigned i)
-{
+    if (classic_of(layer).variant == MITZ_64)
+        return (h1 + i * h2) & INT64_MAX;
     uint32_t h = (uint32_t)h1 + (i + 1) * (uint32_t)(h1 >> 32);
-    (void)h2;
     return h > INT32_MAX ? ~h : h;
-}
-
-static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
-                          double bits_set)
-{
-    bool is_64 = classic_of(layer).variant == MITZ_64;
-    return classic_double_hashed(layer, data, threads, bits_set, is_64 ? value_64 : value_32);
 }
 
 static double excess(const struct layer *layer, double set)
@@ -139,25 +127,21 @@ static uint64_t variant_of(const struct layout_spec *spec)
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
-    double keys = n > 0 ? (double)n : 1;
-    if (p == 0)
-        p = DEFAULT_FPR;
-    double bits = trunc(classic_best_m(keys, p));
-    double k = layout_choice(spec, K_RULE) == 0 ? floor(classic_best_k(bits, keys) + 0.5)
+    double bits;
+    n = n > 0 ? n : 1;
+    p = p > 0 ? p : DEFAULT_FPR;
+    if (!classic_size("Guava", n, p, 64 * MAX_WORDS, &bits, err))
+        return false;
+    double k = layout_choice(spec, K_RULE) == 0 ? floor(classic_best_k(bits, (double)n) + 0.5)
                                                 : floor(-log(p) / M_LN2 + 0.5);
-    struct classic c = {.k = (unsigned)fmax(1, fmin(k, MAX_K + 1)), .variant = variant_of(spec)};
-    char rate[NUM_TEXT];
-    if (bits < 1)
-        return fail(err, "Guava cannot make a filter for so few keys at an FPR of %s",
-                    num_show_fpr(rate, p));
-    if (bits > 64.0 * (double)MAX_WORDS)
-        return fail(err, "Guava cannot make a filter of more than 2^31 - 1 words");
-    if (c.k > MAX_K)
+    if (k > MAX_K)
         return fail(err, "Guava cannot make a filter with more than %d positions a key", MAX_K);
-    c.m = ((uint64_t)bits + 63) / 64 * 64;
+    struct classic c = {.m = ((uint64_t)bits + 63) / 64 * 64,
+                        .k = (unsigned)fmax(1, k),
+                        .variant = variant_of(spec)};
     classic_begin(spec, &c, out);
     out->layer[0].geometry[3] = layout_choice(spec, SERIALIZED);
-    layout_set_design(out, (uint64_t)keys, p);
+    layout_set_design(out, n, p);
     return true;
 }
 
@@ -298,9 +282,8 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     return true;
 }
 
-static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+static uint64_t claims(const uint8_t *head, uint64_t len)
 {
-    (void)spec;
     if (java_begins(head, len)) {
         uint32_t k, n;
         java_get(head, &k, &n);
@@ -364,11 +347,12 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .value = value,
     .excess = excess,
     .factor = CLASSIC_FACTOR,
     .reach = reach,
     .strip = strip,
 };
 
-const struct kind kind_guava = {CLASSIC_KIND(16, "guava", 2), .sampled_fpr = sampled_fpr,
+const struct kind kind_guava = {CLASSIC_KIND(16, "guava", 2), .sampled_fpr = classic_double_hashed,
                                 .uniting = &classic_uniting};

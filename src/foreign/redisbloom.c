@@ -138,8 +138,9 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-static uint64_t value(uint64_t a, uint64_t b, unsigned i)
+static uint64_t value(const struct layer *layer, uint64_t a, uint64_t b, unsigned i)
 {
+    (void)layer;
     return a + i * b;
 }
 
@@ -148,12 +149,6 @@ static double excess(const struct layer *layer, double set)
 {
     unsigned bits = kept_of(layer).options & FORCE64 ? 64 : 0;
     return classic_excess(layer, set, (struct classic_steps){.bits = bits});
-}
-
-static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
-                          double bits_set)
-{
-    return classic_double_hashed(layer, data, threads, bits_set, value);
 }
 
 /* The product is stored in a variable to round it to a double, also on machines with wider
@@ -601,6 +596,7 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .value = value,
     .excess = excess,
     .factor = CLASSIC_FACTOR,
     .counts = true,
@@ -608,5 +604,5 @@ static const struct layout layout = {
     .inform = inform,
 };
 
-const struct kind kind_redisbloom = {CLASSIC_KIND(20, "redisbloom", 2), .sampled_fpr = sampled_fpr,
-                                     .check_add = check_add};
+const struct kind kind_redisbloom = {CLASSIC_KIND(20, "redisbloom", 2),
+                                     .sampled_fpr = classic_double_hashed, .check_add = check_add};

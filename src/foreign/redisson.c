@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "foreign/encode.h"
 #include "foreign/hash.h"
 
@@ -54,8 +53,9 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
 /* The positions of a key depend on each other: with h1 + h2 = u they are h1, u, h1 + u, 2u, h1 +
  * 2u, 3u ... So two keys with the same u share the positions of all multiples of u. With half of
  * the bits set and k = 7, the FPR is 12 % above (c/m)^k, where c of m bits are set. */
-static uint64_t value(uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
 {
+    (void)layer;
     return (h1 * (1 + i / 2) + h2 * ((i + 1) / 2)) & INT64_MAX;
 }
 
@@ -75,12 +75,6 @@ static double excess(const struct layer *layer, double set)
     return alike * one + set * set / 2 / (double)c.m;
 }
 
-static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
-                          double bits_set)
-{
-    return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
-}
-
 static bool check(const struct layer *layer, struct err *err)
 {
     struct classic c = classic_of(layer);
@@ -92,13 +86,9 @@ static bool check(const struct layer *layer, struct err *err)
 /* As tryInit does with optimalNumOfBits and optimalNumOfHashFunctions. */
 static bool size(uint64_t n, double p, struct classic *c, struct err *err)
 {
-    char rate[NUM_TEXT];
-    double bits = trunc(classic_best_m((double)n, p));
-    if (bits < 1)
-        return fail(err, "Redisson cannot make a filter for so few keys at an FPR of %s",
-                    num_show_fpr(rate, p));
-    if (bits > (double)MAX_M)
-        return fail(err, "Redisson cannot make a filter of more than %" PRIu64 " bits", MAX_M);
+    double bits;
+    if (!classic_size("Redisson", n, p, MAX_M, &bits, err))
+        return false;
     *c = (struct classic){.m = (uint64_t)bits,
                           .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5))};
     return true;
@@ -297,6 +287,7 @@ static const struct layout layout = {
     .show = show,
     .facts = facts,
     .positions = positions,
+    .value = value,
     .excess = excess,
     .factor = 4,
     .redis = &redis,
@@ -304,5 +295,5 @@ static const struct layout layout = {
               "is that of a sample of hashes, and the number of keys may be off by a few percent",
 };
 
-const struct kind kind_redisson = {CLASSIC_KIND(18, "redisson", 2), .sampled_fpr = sampled_fpr,
+const struct kind kind_redisson = {CLASSIC_KIND(18, "redisson", 2), .sampled_fpr = classic_sample,
                                    .uniting = &classic_uniting};

@@ -14,10 +14,10 @@ enum { BLOCK = 1 << 12, MOST = 1 << 24, MOST_BITS = 1 << 26, FEWEST_HITS = 400 }
 static const double AIM = 4e4;
 
 struct sample {
+    const struct layer *layer;
     struct classic c;
     const uint8_t *data;
     struct modulus by;
-    classic_value *value;
     _Atomic uint64_t hits;
 };
 
@@ -30,12 +30,13 @@ static bool is_set(const struct sample *s, uint64_t value)
 static void sample_block(void *ctx, unsigned worker, uint64_t block)
 {
     struct sample *s = ctx;
+    const struct layout *layout = s->layer->kind->layout;
     uint64_t state = block * BLOCK * 0x9e3779b97f4a7c15, hits = 0;
     (void)worker;
     for (unsigned n = 0; n < BLOCK; n++) {
         uint64_t h1 = bits_draw(&state), h2 = bits_draw(&state);
         unsigned i = 0;
-        while (i < s->c.k && is_set(s, s->value(h1, h2, i)))
+        while (i < s->c.k && is_set(s, layout->value(s->layer, h1, h2, i)))
             i++;
         hits += i == s->c.k;
     }
@@ -51,10 +52,10 @@ static double most_samples(double expected, unsigned k)
 }
 
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
-                      double expected, classic_value *value)
+                      double bits_set)
 {
-    struct sample s = {.c = classic_of(layer), .data = data, .value = value};
-    double most = most_samples(expected, s.c.k);
+    struct sample s = {.layer = layer, .c = classic_of(layer), .data = data};
+    double expected = classic_fpr(layer, bits_set), most = most_samples(expected, s.c.k);
     if (expected * most < FEWEST_HITS)
         return expected;
     uint64_t blocks = (uint64_t)ceil(fmin(AIM / expected, most) / BLOCK);
@@ -71,10 +72,10 @@ double classic_fpr(const struct layer *layer, double set)
 }
 
 double classic_double_hashed(const struct layer *layer, const uint8_t *data, unsigned threads,
-                             double bits_set, classic_value *value)
+                             double bits_set)
 {
     struct classic c = classic_of(layer);
     if ((double)c.m * pow(bits_set, c.k) > 100)
         return classic_fpr(layer, bits_set);
-    return classic_sample(layer, data, threads, classic_fpr(layer, bits_set), value);
+    return classic_sample(layer, data, threads, bits_set);
 }

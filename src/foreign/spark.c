@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "base/num.h"
 #include "foreign/encode.h"
 #include "foreign/hash.h"
 
@@ -66,23 +65,13 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-static uint64_t value_1(uint64_t h1, uint64_t h2, unsigned i)
-{
-    return turned(extended((h1 + (i + 1) * h2) & UINT32_MAX));
-}
-
-/* Near zero a key turns once more, which is rare: h1 is then below k. */
-static uint64_t value_2(uint64_t h1, uint64_t h2, unsigned i)
+/* In version 2, near zero a key turns once more, which is rare: h1 is then below k. */
+static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
 {
     uint64_t step = extended(h2 & UINT32_MAX);
+    if (classic_of(layer).variant == 1)
+        return turned(extended((h1 + (i + 1) * h2) & UINT32_MAX));
     return turned(turned(extended(h1 & UINT32_MAX) * INT32_MAX + step) + i * step);
-}
-
-static double sampled_fpr(const struct layer *layer, const uint8_t *data, unsigned threads,
-                          double bits_set)
-{
-    bool first = classic_of(layer).variant == 1;
-    return classic_double_hashed(layer, data, threads, bits_set, first ? value_1 : value_2);
 }
 
 static double excess(const struct layer *layer, double set)
@@ -125,18 +114,12 @@ static bool seed_of(const struct layout_spec *spec, uint64_t *seed, struct err *
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
-    char rate[NUM_TEXT];
     uint64_t seed;
-    if (!seed_of(spec, &seed, err))
-        return false;
+    double bits;
     n = n > 0 ? n : 1;
     p = p > 0 ? p : DEFAULT_FPR;
-    double bits = trunc(classic_best_m((double)n, p));
-    if (bits < 1)
-        return fail(err, "Spark cannot make a filter for so few keys at an FPR of %s",
-                    num_show_fpr(rate, p));
-    if (bits > 64.0 * (double)MOST_WORDS)
-        return fail(err, "Spark cannot make a filter of more than 2^31 - 1 words");
+    if (!seed_of(spec, &seed, err) || !classic_size("Spark", n, p, 64 * MOST_WORDS, &bits, err))
+        return false;
     struct classic c = {.m = ((uint64_t)bits + 63) / 64 * 64,
                         .k = (unsigned)fmax(1, floor(classic_best_k(bits, (double)n) + 0.5)),
                         .variant = layout_choice(spec, VERSION) + 1};
@@ -182,11 +165,10 @@ static bool recognize(const struct layout_foreign *in)
     return parse(in->data[0], in->len[0], &f, &ignored) && in->len[0] == f.len;
 }
 
-static uint64_t claims(const struct layout_spec *spec, const uint8_t *head, uint64_t len)
+static uint64_t claims(const uint8_t *head, uint64_t len)
 {
     struct parts f;
     struct err ignored;
-    (void)spec;
     return parse(head, len, &f, &ignored) ? f.len : 0;
 }
 
@@ -253,10 +235,11 @@ static const struct layout layout = {
     .recognize = recognize,
     .show = show,
     .positions = positions,
+    .value = value,
     .excess = excess,
     .factor = CLASSIC_FACTOR,
     .reach = reach,
 };
 
-const struct kind kind_spark = {CLASSIC_KIND(23, "spark", 2), .sampled_fpr = sampled_fpr,
+const struct kind kind_spark = {CLASSIC_KIND(23, "spark", 2), .sampled_fpr = classic_double_hashed,
                                 .uniting = &classic_uniting};

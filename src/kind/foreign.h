@@ -147,7 +147,7 @@ struct layout {
     /* The most bytes that a file has which begins with head[0..len), its whole or 64 KiB: as its
      * header claims. 0: the header is not valid, and `read` says why. NULL: the length follows from
      * the spec, or the layout is never read from a pipe. */
-    uint64_t (*claims)(const struct layout_spec *spec, const uint8_t *head, uint64_t len);
+    uint64_t (*claims)(const uint8_t *head, uint64_t len);
 
     /* Writes what the other program would write. data[i]: the data of layer i. */
     bool (*write)(const struct layout_filter *filter, const uint8_t *const *data,
@@ -194,6 +194,10 @@ struct layout {
     /* The positions of n keys, k for each: position j of key i is at out[i * k + j], and is below
      * m. NULL: the family has no positions. */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);
+
+    /* Where they follow from lanes 0 and 1 of its hash: value(h1, h2, j) mod m is position j of a
+     * key, and the FPR is that of a sample. NULL: they do not, or it is not needed. */
+    uint64_t (*value)(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned j);
 
     /* NULL: the bits are not stored as a Redis string. */
     const struct layout_redis *redis;
