@@ -20,64 +20,6 @@ _Alignas(BLOOM_LINE) const uint64_t bloom_one_bit[512][8] = {
     ONE_BIT_64(0),   ONE_BIT_64(64),  ONE_BIT_64(128), ONE_BIT_64(192),
     ONE_BIT_64(256), ONE_BIT_64(320), ONE_BIT_64(384), ONE_BIT_64(448)};
 
-static inline unsigned test_bit(const uint8_t *line, uint64_t probe)
-{
-    return (unsigned)(get_le64(line + (probe >> 6 & 7) * 8) >> (probe & 63)) & 1;
-}
-
-/* Sets the bit; returns its old value. */
-static inline unsigned set_bit(uint8_t *line, uint64_t probe)
-{
-    uint8_t *at = line + (probe >> 6 & 7) * 8;
-    uint64_t word = get_le64(at);
-    put_le64(at, word | (uint64_t)1 << (probe & 63));
-    return (unsigned)(word >> (probe & 63)) & 1;
-}
-
-#define INLINE BLOOM_INLINE
-
-INLINE void find_words(uint64_t hash, unsigned k, uint64_t word[WORDS])
-{
-#pragma GCC unroll 4
-    for (unsigned t = 0; t < WORDS; t++)
-        word[t] = t * PROBES_IN_WORD < k ? bloom_word(hash, t) : 0;
-}
-
-/* Interleaves the probes of all words. If two probes hit the same 64 bits of a line, the second
- * waits for the store of the first; interleaving makes this rarer for adjacent probes. */
-#define FOR_EACH_PROBE(i, k)                                                                       \
-    _Pragma("GCC unroll 7") for (unsigned j = 0; j < PROBES_IN_WORD; j++)                          \
-        _Pragma("GCC unroll 4") for (unsigned t = 0, i; t < WORDS;                                 \
-                                     t++) if ((i = t * PROBES_IN_WORD + j) < (k))
-
-INLINE bool test_plain(const uint8_t *line, uint64_t hash, unsigned first, unsigned end)
-{
-    uint64_t word[WORDS];
-    unsigned all = 1;
-    find_words(hash, end, word);
-    FOR_EACH_PROBE(i, end)
-    all &= i < first || test_bit(line, word[t] >> PROBE_BITS * j);
-    return all;
-}
-
-/* Returns whether all bits were already set. */
-INLINE bool set_plain(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
-{
-    uint64_t word[WORDS];
-    unsigned all = 1;
-    find_words(hash, k, word);
-    FOR_EACH_PROBE(i, k)
-    all &= set_bit(i < k / lines ? a : b, word[t] >> PROBE_BITS * j);
-    return all;
-}
-
-#define VARIANT plain
-#define TARGET
-#include "kind/bloom/body.h"
-
-static const struct bloom_variant plain = {
-    {"plain", NULL}, test_first_plain, test_second_plain, insert_plain, test_insert_plain};
-
 struct variants bloom_variants = {{
 #ifdef CPU_X86
                                       &bloom_avx512.variant,
@@ -86,7 +28,7 @@ struct variants bloom_variants = {{
 #ifdef CPU_NEON
                                       &bloom_neon.variant,
 #endif
-                                      &plain.variant,
+                                      &bloom_plain.variant,
                                   },
                                   NULL};
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Queries and insertions for one instruction set. Included once for each VARIANT, which has
+ * Queries and insertions for one instruction set. Included once by the file of each variant, with
  *
- *     NAME(test)(line, hash, first, end)    are probes [first, end) of a hash set in a line?
- *     NAME(set)(a, b, hash, k, lines)       are all k in its lines at a and b? Sets them, too
+ *     TARGET                               attributes of functions: the instructions they may use
+ *     test_line(line, hash, first, end)    are probes [first, end) of a hash set in a line?
+ *     set_key(a, b, hash, k, lines)        are all k in its lines at a and b? Sets them, too
  */
 
-#define TEST(i, first, end) (uint64_t) NAME(test)(now.line[i], now.hash[i], first, end) << (i)
+#define TEST(i, first, end) (uint64_t) test_line(now.line[i], now.hash[i], first, end) << (i)
 #define TEST_FIRST_LINES(k, lines)                                                                 \
     if ((now.keys & next.keys) == UINT64_MAX) { /* the usual case */                               \
         for (unsigned i = 0; i < 64; i++) {                                                        \
@@ -22,7 +23,7 @@
     }
 
 /* Tests the first lines of a step's keys, and fetches those of the next step meanwhile. */
-TARGET static uint64_t NAME(test_first)(struct bloom_step now, struct bloom_step next)
+TARGET static uint64_t test_first(struct bloom_step now, struct bloom_step next)
 {
     uint64_t yes = 0;
     BLOOM_WITH_CONSTANTS(TEST_FIRST_LINES, now.bloom.k, now.bloom.lines)
@@ -38,7 +39,7 @@ TARGET static uint64_t NAME(test_first)(struct bloom_step now, struct bloom_step
     }
 
 /* Tests the second lines of a step's keys. */
-TARGET static uint64_t NAME(test_second)(struct bloom_step now)
+TARGET static uint64_t test_second(struct bloom_step now)
 {
     uint64_t yes = 0;
     BLOOM_WITH_CONSTANTS(TEST_SECOND_LINES, now.bloom.k, now.bloom.lines)
@@ -53,26 +54,19 @@ TARGET static uint64_t NAME(test_second)(struct bloom_step now)
         for (size_t end = n - i < 64 ? n : i + 64; i < end; i++) {                                 \
             bloom_prefetch_ahead(bloom, data, first_page, hash, i, n, lines);                      \
             struct bloom_place at = bloom_place(bloom, first_page, hash[i], lines);                \
-            yes |= (uint64_t)NAME(set)(data + at.a, data + at.b, hash[i], k, lines) << i % 64;     \
+            yes |= (uint64_t)set_key(data + at.a, data + at.b, hash[i], k, lines) << i % 64;       \
         }                                                                                          \
         if (present != NULL)                                                                       \
             present[word] |= yes;                                                                  \
     }
 
-TARGET static void NAME(test_insert)(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                                     const uint64_t *hash, size_t n, uint64_t *present){
+TARGET static void test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                               const uint64_t *hash, size_t n, uint64_t *present){
     BLOOM_WITH_CONSTANTS(SET_LINES, bloom->k, bloom->lines)}
 
-TARGET static void NAME(insert)(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                                const uint64_t *hash, size_t n, uint64_t *present)
+TARGET static void insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
+                          const uint64_t *hash, size_t n, uint64_t *present)
 {
     present = NULL;
     BLOOM_WITH_CONSTANTS(SET_LINES, bloom->k, bloom->lines)
 }
-
-#undef SET_LINES
-#undef TEST
-#undef TEST_FIRST_LINES
-#undef TEST_SECOND_LINES
-#undef VARIANT
-#undef TARGET

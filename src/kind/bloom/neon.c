@@ -9,10 +9,10 @@
 
 #include <arm_neon.h>
 
-#define INLINE static inline __attribute__((always_inline))
+#define TARGET
 
 /* 0xff in the first `low` bytes of the lower half and the first `high` bytes of the upper half. */
-INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
+BLOOM_INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
 {
     const uint8x8_t number = {0, 1, 2, 3, 4, 5, 6, 7};
     return vcombine_u8(vclt_u8(number, vdup_n_u8((uint8_t)low)),
@@ -20,13 +20,13 @@ INLINE uint8x16_t first_bytes(unsigned low, unsigned high)
 }
 
 /* The probes of the word that `bytes` selects. Only the lowest nine bits of each are defined. */
-INLINE uint16x8_t probes_of(uint8x16_t words, uint8x16_t bytes)
+BLOOM_INLINE uint16x8_t probes_of(uint8x16_t words, uint8x16_t bytes)
 {
     const int16x8_t down = {0, -1, -2, -3, -4, -5, -6, -7};
     return vshlq_u16(vreinterpretq_u16_u8(vqtbl1q_u8(words, bytes)), down);
 }
 
-INLINE bool test_neon(const uint8_t *line, uint64_t hash, unsigned first, unsigned end)
+BLOOM_INLINE bool test_line(const uint8_t *line, uint64_t hash, unsigned first, unsigned end)
 {
     const uint8x16_t bytes = {0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7};
     const uint8x16_t bytes_above = vaddq_u8(bytes, vdupq_n_u8(8));
@@ -52,14 +52,14 @@ INLINE bool test_neon(const uint8_t *line, uint64_t hash, unsigned first, unsign
     return vmaxvq_u8(missing) == 0;
 }
 
-typedef uint8x16x4_t bits_neon;
+typedef uint8x16x4_t line_bits;
 
-INLINE bits_neon load_neon(const void *line)
+BLOOM_INLINE line_bits load_line(const void *line)
 {
     return vld1q_u8_x4(line);
 }
 
-INLINE bits_neon or_neon(bits_neon x, bits_neon y)
+BLOOM_INLINE line_bits or_lines(line_bits x, line_bits y)
 {
     for (unsigned i = 0; i < 4; i++)
         x.val[i] = vorrq_u8(x.val[i], y.val[i]);
@@ -67,22 +67,23 @@ INLINE bits_neon or_neon(bits_neon x, bits_neon y)
 }
 
 /* Returns whether all bits were already set. */
-INLINE bool set_line_neon(uint8_t *line, bits_neon bits)
+BLOOM_INLINE bool set_line(uint8_t *line, line_bits bits)
 {
-    bits_neon before = load_neon(line);
+    line_bits before = load_line(line);
     uint8x16_t missing = vdupq_n_u8(0);
     for (unsigned i = 0; i < 4; i++)
         missing = vorrq_u8(missing, vbicq_u8(bits.val[i], before.val[i]));
-    vst1q_u8_x4(line, or_neon(before, bits));
+    vst1q_u8_x4(line, or_lines(before, bits));
     return vmaxvq_u8(missing) == 0;
 }
 
-#define VARIANT neon
-#define TARGET
 #include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
-const struct bloom_variant bloom_neon = {
-    {"neon", cpu_has_neon}, test_first_neon, test_second_neon, insert_neon, test_insert_neon};
+const struct bloom_variant bloom_neon = {{"neon", cpu_has_neon},
+                                         .test_first = test_first,
+                                         .test_second = test_second,
+                                         .insert = insert,
+                                         .test_insert = test_insert};
 
 #endif

@@ -10,12 +10,6 @@
 #include "base/variant.h"
 #include "kind/bloom/bloom.h"
 
-/* The name of a variant's function: query_avx2. Of use where VARIANT and TARGET, the attributes of
- * its functions, are defined (body.h). */
-#define BLOOM_JOIN(what, variant) what##_##variant
-#define BLOOM_NAME(what, variant) BLOOM_JOIN(what, variant)
-#define NAME(what)                BLOOM_NAME(what, VARIANT)
-
 #define BLOOM_INLINE static inline __attribute__((always_inline))
 
 /* C_t: the first 64 bits of the fractional parts of the square roots of 2, 3, 5 and 7, made odd. */
@@ -174,6 +168,6 @@ struct bloom_variant {
  * and written once. */
 extern const uint64_t bloom_one_bit[1 << PROBE_BITS][BLOOM_LINE / sizeof(uint64_t)];
 
-extern const struct bloom_variant bloom_avx512, bloom_avx2, bloom_neon;
+extern const struct bloom_variant bloom_avx512, bloom_avx2, bloom_neon, bloom_plain;
 
 #endif
