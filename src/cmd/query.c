@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/err.h"
@@ -515,8 +517,11 @@ static bool check_first(const struct query *q, const struct opt_parser *p)
     bool again = p->n_operands == 0 && q->keyopt.n_keys == 0;
     for (int i = 0; i < p->n_operands; i++)
         again |= strcmp(p->operand[i], "-") == 0;
-    if (again && strcmp(q->list, "-") == 0)
+    bool is_stdin = strcmp(q->list, "-") == 0;
+    if (again && is_stdin)
         return opt_refuse(&cmd_query, "standard input is the list: KEYFILE or -k gives the keys");
+    if (!is_stdin && access(q->list, R_OK) != 0)
+        return say_error("cannot open '%s': %s", q->list, strerror(errno));
     return !keyopt_is_filter(q->list) ||
            opt_refuse(&cmd_query, "'%s' is a filter, not a list: it is given without --list",
                       q->list);

@@ -248,7 +248,7 @@ like_grep()
     refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list -
     refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list - few -
     refuses 'seen: no FILTER given' seen query
-    refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen query --list none few
+    refuses "seen: cannot open 'none': No such file or directory" seen query --list none few
     for option in '--secret few' --show-counts '--at-least 2'; do
         # shellcheck disable=SC2086
         refuses "seen: --list asks keys in memory: not with ${option% *}" seen query $option --list few
