@@ -348,13 +348,16 @@ static bool take_chunk(void *ctx, void *slot, struct err *err)
 
 /* Commits: one chunk at a time. */
 
-/* Prints the warning of the last call, once. */
+/* Prints the warnings of the last call, once. */
 static void warn_once(struct adding *a)
 {
-    char *warning = a->store->state.warning;
-    if (warning[0] != '\0')
-        say_warning("%s", warning);
-    warning[0] = '\0';
+    struct add_state *s = &a->store->state;
+    if (s->clock != a->clock)
+        warn_clock(s->clock, a->store->name);
+    a->clock = s->clock;
+    if (s->warning[0] != '\0')
+        say_warning("%s", s->warning);
+    s->warning[0] = '\0';
 }
 
 /* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless

@@ -71,9 +71,10 @@ struct adding {
                             struct added, of which finish prints records among the first `done` */
     bool stopped;        /* by feed.finish */
     /* The rest is private. */
-    bool compared;       /* the first keys with the filter's (mismatch.h) */
-    struct refit *refit; /* NULL: the file keeps its size */
-    char *scratch_dir;   /* of refit */
+    bool compared;            /* the first keys with the filter's (mismatch.h) */
+    enum advance_clock clock; /* what was told of it */
+    struct refit *refit;      /* NULL: the file keeps its size */
+    char *scratch_dir;        /* of refit */
 };
 
 #define ADDING_DEFAULT                                                                             \

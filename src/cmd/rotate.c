@@ -4,6 +4,7 @@
 #include "base/say.h"
 #include "base/sig.h"
 #include "cmd/cmd.h"
+#include "cmd/warn.h"
 #include "write/advance.h"
 
 struct options {
@@ -35,10 +36,8 @@ static int run(struct opt_parser *p)
         return 128 + sig_caught();
     if (!ok)
         say_failure(&err);
-    else if (o.rotation.clock == CLOCK_DATED)
-        say_warning(ADVANCE_DATED, p->operand[0]);
-    else if (o.rotation.clock == CLOCK_DOUBTED)
-        say_warning(ADVANCE_DOUBT, p->operand[0]);
+    else if (o.rotation.clock != CLOCK_BELIEVED)
+        warn_clock(o.rotation.clock, p->operand[0]);
     else if (o.rotation.early)
         say_note("'%s' rotates by itself, and it is not yet time: nothing was done (--now does it)",
                  p->operand[0]);

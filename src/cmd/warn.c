@@ -6,7 +6,6 @@
 #include "file/chain.h"
 #include "file/filter.h"
 #include "file/session.h"
-#include "write/advance.h"
 
 static void slot_damaged(const char *name)
 {
@@ -20,11 +19,22 @@ static void dirty(const char *name)
                 name);
 }
 
+void warn_clock(enum advance_clock clock, const char *name)
+{
+    if (clock != CLOCK_BELIEVED)
+        say_warning("'%s': by the clock, its newest generation is from the future or ended over a "
+                    "year ago; %s",
+                    name,
+                    clock == CLOCK_DATED
+                        ? "it is taken to begin now, and nothing is forgotten"
+                        : "nothing is forgotten ('seen rotate --now' goes by the clock)");
+}
+
 /* A new filter without times (--reproducible) has its first generation begin later. */
 static void doubt(const struct header *h, const char *name)
 {
     if (chain_doubts(h, format_now()) && h->layers[chain_newest(h)].since != 0)
-        say_warning(ADVANCE_DOUBT, name);
+        warn_clock(CLOCK_DOUBTED, name);
 }
 
 void warn_slot(const struct store *s)

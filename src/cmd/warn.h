@@ -6,6 +6,7 @@
 #include "write/assembly.h"
 #include "file/newfile.h"
 #include "store/store.h"
+#include "write/advance.h"
 
 /* Warns if the filter was not left clean, or if one of its two headers is damaged. */
 void warn_unclean(const struct store *s);
@@ -27,6 +28,9 @@ void warn_unreached(const struct header *h, const char *name);
 
 /* Warns of each input that assembly_inputs has opened. Returns `ok`, its result. */
 bool warn_inputs(const struct assembly *m, bool ok);
+
+/* Warns if the clock of the ring `name` is not believed. */
+void warn_clock(enum advance_clock clock, const char *name);
 
 /* Notes what another program's file was taken for. */
 void warn_taken(const char *path, const char *spec);

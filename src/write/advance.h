@@ -30,12 +30,6 @@ enum advance_clock { CLOCK_BELIEVED, CLOCK_DOUBTED, CLOCK_DATED };
 bool advance_by_time(struct session *s, unsigned threads, enum advance_clock *clock,
                      struct err *err);
 
-/* Warnings about the filter of that name whose clock is not believed: it is doubted, or dated. */
-#define ADVANCE_OFF                                                                                \
-    "'%.300s': by the clock, its newest generation is from the future or ended over a year ago; "
-#define ADVANCE_DOUBT ADVANCE_OFF "nothing is forgotten ('seen rotate --now' goes by the clock)"
-#define ADVANCE_DATED ADVANCE_OFF "it is taken to begin now, and nothing is forgotten"
-
 /* Of `seen rotate`. */
 struct rotation {
     unsigned threads;

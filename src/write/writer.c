@@ -12,7 +12,6 @@
 #include "file/chain.h"
 #include "file/pages.h"
 #include "kind/foreign.h"
-#include "write/advance.h"
 
 static const struct header *header_of(const struct writer *w)
 {
@@ -509,21 +508,6 @@ static bool catch_up(struct writer *w, size_t n, struct err *err)
     return true;
 }
 
-/* Does what a ring's period asks for. */
-static bool keep_time(struct writer *w, struct err *err)
-{
-    enum advance_clock clock;
-    char *to = w->out->warning;
-    if (!advance_by_time(&w->session, w->options.threads, &clock, err))
-        return false;
-    if (clock == CLOCK_DATED)
-        snprintf(to, sizeof w->out->warning, ADVANCE_DATED, filter_name(w));
-    else if (clock == CLOCK_DOUBTED && !w->out->doubted)
-        snprintf(to, sizeof w->out->warning, ADVANCE_DOUBT, filter_name(w));
-    w->out->doubted = clock == CLOCK_DOUBTED;
-    return true;
-}
-
 enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known, size_t n,
                            size_t *done, struct err *err)
 {
@@ -533,7 +517,9 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     w->out->warning[0] = '\0';
     if (!session_lock(&w->session, err))
         return ADD_FAILED;
-    if (advance_finish(&w->session, err) && keep_time(w, err) && catch_up(w, n, err))
+    if (advance_finish(&w->session, err) &&
+        advance_by_time(&w->session, w->options.threads, &w->out->clock, err) &&
+        catch_up(w, n, err))
         result = add_all(w, &call, err);
     session_unlock(&w->session);
     *done = call.done;

@@ -19,6 +19,7 @@
 #include "keys/hash.h"
 #include "file/layers.h"
 #include "file/session.h"
+#include "write/advance.h"
 
 enum add_result {
     ADD_OK,
@@ -40,8 +41,9 @@ struct add_state {
     double dropped;         /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
     struct profile learned; /* what the keys look like; set by the caller before the end */
     bool too_full;          /* the filter is fuller than designed, and one call warned */
-    bool doubted;           /* the clock is not believed, and one call warned */
-    char warning[512];      /* a warning from the last call; empty: none */
+    /* Of the last call. */
+    enum advance_clock clock;
+    char warning[512]; /* empty: none */
 };
 
 struct writer {

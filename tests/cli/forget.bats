@@ -122,6 +122,12 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
         older f.seen $((34 * DAY))
         [ "$(has f.seen 70)" = 0 ]
     done
+    # A call that finds the filter too full says both.
+    seq 100 | seen create --force --forget-after 30d -n 1000 -p 0.01 f.seen
+    older f.seen $((800 * DAY))
+    run -0 --separate-stderr seen add f.seen <(seq 3000)
+    [ "${#stderr_lines[@]} ${stderr_lines[0]}" = "2 seen: warning: 'f.seen': $dates" ]
+    [[ ${stderr_lines[1]} == "seen: warning: 'f.seen' is fuller than it was made for: "* ]]
     # Less than a period, and less than a year, are no such thing.
     for days in -2 360; do
         seq 100 | seen create --force --forget-after 30d -n 10k f.seen
