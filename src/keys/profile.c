@@ -291,28 +291,16 @@ struct profile profile_of_union(const struct profile_union *u)
 
 /* ---- Bytes. */
 
-enum { AT_VERSION = 0, AT_N = 2, AT_SHORTEST = 4, AT_LONGEST = 6, AT_COUNTS = 8, VERSION = 1 };
-
-static void put_le16(uint8_t *to, unsigned v)
-{
-    to[0] = (uint8_t)v;
-    to[1] = (uint8_t)(v >> 8);
-}
-
-static unsigned get_le16(const uint8_t *from)
-{
-    return from[0] | (unsigned)from[1] << 8;
-}
+/* The version in a byte, a zero, the number sampled; both lengths; the counts; two zeros. */
+enum { AT_VERSION = 0, AT_LENGTHS = 4, AT_COUNTS = 8, VERSION = 1 };
 
 void profile_encode(const struct profile *p, uint8_t to[PROFILE_BYTES])
 {
     memset(to, 0, PROFILE_BYTES);
     if (p->n == 0)
         return;
-    to[AT_VERSION] = VERSION;
-    put_le16(to + AT_N, p->n);
-    put_le16(to + AT_SHORTEST, p->shortest);
-    put_le16(to + AT_LONGEST, p->longest);
+    put_le32(to + AT_VERSION, VERSION | (uint32_t)p->n << 16);
+    put_le32(to + AT_LENGTHS, p->shortest | (uint32_t)p->longest << 16);
     for (unsigned i = 0; i < PROFILE_FEATURES; i += 2) { /* two counts of 12 bits in 3 bytes */
         uint8_t *at = to + AT_COUNTS + i / 2 * 3;
         unsigned a = p->count[i], b = p->count[i + 1];
@@ -325,9 +313,10 @@ void profile_encode(const struct profile *p, uint8_t to[PROFILE_BYTES])
 bool profile_decode(const uint8_t from[PROFILE_BYTES], struct profile *p)
 {
     uint8_t same[PROFILE_BYTES];
-    *p = (struct profile){.n = get_le16(from + AT_N),
-                          .shortest = get_le16(from + AT_SHORTEST),
-                          .longest = get_le16(from + AT_LONGEST)};
+    uint32_t lengths = get_le32(from + AT_LENGTHS);
+    *p = (struct profile){.n = get_le32(from + AT_VERSION) >> 16,
+                          .shortest = lengths & LEN_MOST,
+                          .longest = lengths >> 16};
     bool ok = p->n <= PROFILE_MOST && p->shortest <= p->longest;
     for (unsigned i = 0; i < PROFILE_FEATURES; i++) {
         const uint8_t *at = from + AT_COUNTS + i / 2 * 3;
@@ -341,7 +330,11 @@ bool profile_decode(const uint8_t from[PROFILE_BYTES], struct profile *p)
 
 /* ---- Comparing. */
 
-enum { ALL = 255, FULL_RULES = 200 /* sampled keys: an odd one among them is no exception */ };
+enum {
+    ALL = 255,
+    SOME = 25,        /* a tenth */
+    FULL_RULES = 200, /* sampled keys: an odd one among them is no exception */
+};
 
 /* The share of keys that have a feature: 0 to 255, which are exactly none and all. */
 static unsigned share_of(const struct profile *p, enum profile_feature f)
@@ -367,42 +360,31 @@ static bool has_case(const struct profile *p, bool capitals)
            hardly_any(p, capitals ? PROFILE_LOWER : PROFILE_UPPER);
 }
 
-static enum profile_side case_differs(const struct profile *keys, const struct profile *asked)
+static bool has_one_len(const struct profile *p)
 {
-    if (has_case(keys, false) && has_case(asked, true))
-        return PROFILE_ASKED_HAVE;
-    return has_case(keys, true) && has_case(asked, false) ? PROFILE_KEYS_HAVE : PROFILE_SAME;
+    return p->shortest == p->longest;
 }
 
-static enum profile_side pad_differs(const struct profile *keys, const struct profile *asked)
+/* Are they digits of one length, some with zeros before them, and the others digits without, and
+ * not longer? */
+static bool is_padded(const struct profile *p, const struct profile *others)
 {
-    const unsigned some = 25; /* a tenth */
-    bool keys_fixed = keys->shortest == keys->longest,
-         asked_fixed = asked->shortest == asked->longest;
-    if (!nearly_all(keys, PROFILE_DIGITS) || !nearly_all(asked, PROFILE_DIGITS))
-        return PROFILE_SAME;
-    if (keys_fixed && keys->longest >= asked->longest &&
-        (asked->n < 20 || asked->longest > asked->shortest) &&
-        share_of(keys, PROFILE_ZERO) >= some && hardly_any(asked, PROFILE_ZERO))
-        return PROFILE_KEYS_HAVE;
-    return asked_fixed && asked->longest >= keys->longest &&
-                   share_of(asked, PROFILE_ZERO) >= some && hardly_any(keys, PROFILE_ZERO)
-               ? PROFILE_ASKED_HAVE
-               : PROFILE_SAME;
+    return nearly_all(p, PROFILE_DIGITS) && nearly_all(others, PROFILE_DIGITS) && has_one_len(p) &&
+           p->longest >= others->longest && share_of(p, PROFILE_ZERO) >= SOME &&
+           hardly_any(others, PROFILE_ZERO);
 }
 
-/* Text of which only a part has such letters. */
-static enum profile_side letters_differ(const struct profile *keys, const struct profile *asked,
-                                        enum profile_feature f)
+/* Have some of them such letters, and the others none, but text that could have them? */
+static bool has_letters(const struct profile *p, const struct profile *others,
+                        enum profile_feature f, bool any_text)
 {
-    const unsigned some = 25;
-    if (share_of(keys, f) == 0 && share_of(asked, f) >= some &&
-        (f == PROFILE_LATIN1 || share_of(keys, PROFILE_HIGH) >= some))
-        return PROFILE_ASKED_HAVE;
-    return share_of(keys, f) >= some && share_of(asked, f) == 0 &&
-                   share_of(asked, PROFILE_HIGH) >= some
-               ? PROFILE_KEYS_HAVE
-               : PROFILE_SAME;
+    return share_of(p, f) >= SOME && share_of(others, f) == 0 &&
+           (any_text || share_of(others, PROFILE_HIGH) >= SOME);
+}
+
+static enum profile_side side_of(bool asked_have, bool keys_have)
+{
+    return asked_have ? PROFILE_ASKED_HAVE : keys_have ? PROFILE_KEYS_HAVE : PROFILE_SAME;
 }
 
 enum profile_side profile_differs(const struct profile *keys, const struct profile *asked,
@@ -411,25 +393,24 @@ enum profile_side profile_differs(const struct profile *keys, const struct profi
     bool digests = nearly_all(keys, PROFILE_HEXLEN) && share_of(asked, PROFILE_HEXLEN) == ALL;
     unsigned odd = keys->n >= FULL_RULES;
     if (f == PROFILE_CASE || (f == PROFILE_HEXCASE && digests))
-        return case_differs(keys, asked);
+        return side_of(has_case(keys, false) && has_case(asked, true),
+                       has_case(keys, true) && has_case(asked, false));
     if (f == PROFILE_HEXSIZE)
-        return digests && keys->shortest == keys->longest && asked->shortest == asked->longest &&
-                       asked->longest != keys->longest
-                   ? PROFILE_ASKED_HAVE
-                   : PROFILE_SAME;
+        return side_of(digests && has_one_len(keys) && has_one_len(asked) &&
+                           asked->longest != keys->longest,
+                       false);
     if (f == PROFILE_PAD)
-        return pad_differs(keys, asked);
+        return side_of(is_padded(asked, keys),
+                       is_padded(keys, asked) && (asked->n < 20 || !has_one_len(asked)));
     if (f >= PROFILE_FEATURES)
         return PROFILE_SAME;
-    enum profile_side side = PROFILE_SAME;
-    if ((f == PROFILE_COMB || f == PROFILE_LATIN1) && asked->n >= 5)
-        side = letters_differ(keys, asked, f);
+    bool letters = (f == PROFILE_COMB || f == PROFILE_LATIN1) && asked->n >= 5;
     unsigned has = share_of(keys, f), asks = share_of(asked, f);
-    if (side != PROFILE_SAME)
-        return side;
-    return has <= odd && asks >= ALL - odd   ? PROFILE_ASKED_HAVE
-           : has >= ALL - odd && asks <= odd ? PROFILE_KEYS_HAVE
-                                             : PROFILE_SAME;
+    if (letters && has_letters(asked, keys, f, f == PROFILE_LATIN1))
+        return PROFILE_ASKED_HAVE;
+    if (letters && has_letters(keys, asked, f, false))
+        return PROFILE_KEYS_HAVE;
+    return side_of(has <= odd && asks >= ALL - odd, has >= ALL - odd && asks <= odd);
 }
 
 /* ---- Words. */
@@ -514,12 +495,12 @@ void profile_sample_begin(struct profile_sample *s)
 }
 
 /* The place of a hash in the sample, or where it belongs. */
-static unsigned heap_place(const struct profile_sample *s, uint64_t hash)
+static unsigned sample_place(const struct profile_sample *s, uint64_t hash)
 {
     unsigned low = 0, high = s->n;
     while (low < high) {
         unsigned middle = (low + high) / 2;
-        if (s->hash[middle] < hash)
+        if (s->key[middle].hash < hash)
             low = middle + 1;
         else
             high = middle;
@@ -527,29 +508,19 @@ static unsigned heap_place(const struct profile_sample *s, uint64_t hash)
     return low;
 }
 
-static void move(void *array, size_t size, unsigned at, unsigned n)
+static void keep_least(struct profile_sample *s, struct profile_key key)
 {
-    char *from = (char *)array + at * size;
-    memmove(from + size, from, (n - at) * size);
-}
-
-static void keep_least(struct profile_sample *s, uint64_t hash, uint64_t features, size_t len)
-{
-    unsigned at = heap_place(s, hash);
-    if (at < s->n && s->hash[at] == hash)
+    unsigned at = sample_place(s, key.hash);
+    if (at < s->n && s->key[at].hash == key.hash)
         return;
     s->n -= s->n == PROFILE_SAMPLE;
     if (at > s->n)
         return;
-    move(s->hash, sizeof *s->hash, at, s->n);
-    move(s->features, sizeof *s->features, at, s->n);
-    move(s->len, sizeof *s->len, at, s->n);
-    s->hash[at] = hash;
-    s->features[at] = features;
-    s->len[at] = len;
+    memmove(s->key + at + 1, s->key + at, (s->n - at) * sizeof *s->key);
+    s->key[at] = key;
     s->n++;
     if (s->n == PROFILE_SAMPLE)
-        s->limit = s->hash[PROFILE_SAMPLE - 1];
+        s->limit = s->key[PROFILE_SAMPLE - 1].hash;
 }
 
 static void look_at_text(struct profile_sample *s, const struct batch *b, size_t i)
@@ -561,7 +532,7 @@ static void look_at_text(struct profile_sample *s, const struct batch *b, size_t
         return;
     *known = hash;
     const char *key = batch_text(b, i, (char[ENCODE_PLAIN_MAX]){0}, &len);
-    keep_least(s, hash, profile_features(key, len), len);
+    keep_least(s, (struct profile_key){hash, profile_features(key, len), len});
 }
 
 /* A branch that is hardly ever taken costs a quarter of a nanosecond a key; vectors without a
@@ -580,14 +551,14 @@ void profile_sample_take(struct profile_sample *s, const struct batch *b)
 void profile_sample_join(struct profile_sample *s, const struct profile_sample *other)
 {
     for (unsigned i = 0; i < other->n; i++)
-        if (other->hash[i] < s->limit)
-            keep_least(s, other->hash[i], other->features[i], other->len[i]);
+        if (other->key[i].hash < s->limit)
+            keep_least(s, other->key[i]);
 }
 
 struct profile profile_of_sample(const struct profile_sample *s)
 {
     struct profile p = {0};
     for (unsigned i = 0; i < s->n; i++)
-        profile_count(&p, s->features[i], s->len[i]);
+        profile_count(&p, s->key[i].features, s->key[i].len);
     return p;
 }

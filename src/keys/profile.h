@@ -66,7 +66,6 @@ enum profile_feature {
     PROFILE_HEXSIZE,                    /* digests of one length */
     PROFILE_CASE,                       /* letters of one case */
     PROFILE_PAD,                        /* digits with zeros before them */
-    PROFILE_COMPARED,
 };
 
 enum {
@@ -134,10 +133,11 @@ bool profile_suits(const struct key_rule *rule);
 struct profile_sample {
     uint64_t limit; /* keys with a lower hash belong to the sample */
     unsigned n;
-    uint64_t hash[PROFILE_SAMPLE]; /* ascending */
-    uint64_t features[PROFILE_SAMPLE];
-    size_t len[PROFILE_SAMPLE];
-    uint64_t known[1024]; /* hashes seen before, by their last bits: repeats cost little */
+    struct profile_key {
+        uint64_t hash, features;
+        size_t len;
+    } key[PROFILE_SAMPLE]; /* by ascending hash */
+    uint64_t known[1024];  /* hashes seen before, by their last bits: repeats cost little */
 };
 
 void profile_sample_begin(struct profile_sample *s);
