@@ -12,6 +12,7 @@ bool(fail)(struct err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
+    err->helps = false;
     return false;
 }
 
@@ -22,6 +23,7 @@ bool(fail_errno)(struct err *err, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
+    err->helps = false;
     return fail_more(err, ": %s", strerror(saved));
 }
 

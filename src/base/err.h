@@ -13,9 +13,10 @@
 
 struct err {
     char text[4096 + 512]; /* a path of PATH_MAX bytes and what happened to it */
+    bool helps;            /* the text names the command that is meant; no other is proposed */
 };
 
-/* Sets the text; always returns false. */
+/* Sets the text, which does not help; always returns false. */
 bool fail(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same, followed by ": " and strerror(errno). */

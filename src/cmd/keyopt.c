@@ -434,12 +434,6 @@ bool keyopt_is_records(const struct keyopt *keyopt, const char *path, bool or_em
            (len > GZIP_MAGIC && gzip_like(start, len) && !keyopt->no_gzip);
 }
 
-/* Does the message say already that it is another program's filter? That may be a line of text. */
-static bool says_import(const struct err *err)
-{
-    return strstr(err->text, "seen import") != NULL;
-}
-
 bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct err *err)
 {
     uint8_t start[8];
@@ -449,7 +443,7 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
                   keyopt->command->name, keyopt->files[0], path);
     if (len == 0 || format_is_filter(start, len))
         return false;
-    if (says_import(err))
+    if (err->helps)
         return true;
     for (size_t i = 0; i < keyopt->n_files; i++)
         if (keyopt_is_filter(keyopt->files[i])) {
@@ -461,7 +455,7 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
 
 void keyopt_advise_list(const char *path, struct err *err)
 {
-    if (!says_import(err) && keyopt_is_list(path))
+    if (!err->helps && keyopt_is_list(path))
         fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
 }
 

@@ -237,6 +237,7 @@ static void name_content(const struct filter *f, const struct layout_foreign *in
             fail_more(err, ": it looks like one of %s; %sseen import --layout %s %.*s -o FILTER",
                       kind->name, f->writable ? "its own program adds to it, or " : "", kind->name,
                       len, f->path);
+            err->helps = true;
             return;
         }
     const struct content *c = content_find(head, n);

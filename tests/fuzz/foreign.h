@@ -25,7 +25,7 @@ static inline bool foreign_read(struct foreign *f, const char *spec, const char 
                                 const uint8_t *data, size_t size)
 {
     const struct layout_foreign in = {.name = {name}, .data = {data}, .len = {size}};
-    struct err err = {""};
+    struct err err = {.text = ""};
     memset(f->bits, 0, sizeof f->bits);
     MUST(layout_parse(spec, &f->spec, &err));
     if (!f->spec.kind->layout->read(&f->spec, &in, &f->filter, f->bits, &err)) {

@@ -312,7 +312,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     r.rule.csv = csv;
     r.rule.seed.number = data[2];
     choose_variant(&split_variants, data[2]);
-    struct err err = {""};
+    struct err err = {.text = ""};
     if (strlen(text) > 0 && !csv_want(csv, text, &err)) {
         MUST(err.text[0] != '\0');
     } else {

@@ -267,7 +267,7 @@ static long key_of(struct reader *r, const struct key_paths *paths, const char *
     bool good = true;
     MUST(room != NULL);
     for (unsigned i = 0; i < paths->n; i++) {
-        struct err err = {""};
+        struct err err = {.text = ""};
         r->path = &paths->path[i];
         bool valid = read_line(r, line, len);
         struct jsonl found = jsonl_find(r->path, line, len, room);
@@ -347,7 +347,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t list_len = (size_t)(stop - list), len = size - HEAD - list_len - 1;
     char *text = calloc(list_len + 1, 1), *lines = malloc(len + !len);
     struct key_paths *paths = calloc(1, sizeof *paths);
-    struct err err = {""};
+    struct err err = {.text = ""};
     MUST(text != NULL && lines != NULL && paths != NULL);
     memcpy(text, list, list_len);
     memcpy(lines, stop + 1, len);

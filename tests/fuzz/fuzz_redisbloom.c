@@ -76,7 +76,7 @@ static void write_again(const struct layout_foreign *in)
 static void read_dump(const char *spec, const struct layout_foreign *in)
 {
     char shown[LAYOUT_TEXT];
-    struct err err = {""};
+    struct err err = {.text = ""};
     memset(f.bits, 0, sizeof f.bits);
     MUST(layout_parse(spec, &f.spec, &err));
     const struct layout *layout = f.spec.kind->layout;

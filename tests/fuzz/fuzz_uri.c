@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(text, data, size);
     text[size] = '\0';
     struct uri uri;
-    struct err err = {""};
+    struct err err = {.text = ""};
     if (uri_parse(text, &uri, &err)) {
         MUST(disk_is_address(text));
         MUST((uri.host == NULL) != (uri.socket == NULL));

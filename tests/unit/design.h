@@ -23,7 +23,7 @@ static inline bool is_refused(const char *text, uint64_t n, double p, const char
 {
     struct layout_spec spec;
     struct layout_filter filter;
-    struct err err = {""};
+    struct err err = {.text = ""};
     bool ok =
         layout_parse(text, &spec, &err) && spec.kind->layout->design(&spec, n, p, &filter, &err);
     if (!ok && strstr(err.text, why) != NULL)

@@ -338,7 +338,7 @@ TEST(the_encoder_refuses_a_crowded_stretch)
     for (unsigned i = 0; i < 4; i++) {
         const unsigned n = COUNTED_CROWD + i % 2;
         struct counted_part part;
-        struct err err = {""};
+        struct err err = {.text = ""};
         for (unsigned k = 0; k <= n; k++)
             e[k] = (struct counted_entry){next - n + k, 1};
         for (unsigned k = 0; i >= 2 && k < 30000; k++)

@@ -454,7 +454,7 @@ TEST(only_sums_that_are_kept_must_fit)
     const struct entries a = {value, few, 3}, b = {value, half, 3};
     struct inputs in = {.n = 4};
     struct counts_seen seen;
-    struct err err = {""};
+    struct err err = {.text = ""};
     for (unsigned i = 0; i < 4; i++)
         in.memory[i] = make_set(&(struct counted){.bits = bits[i]}, i == 0 ? &a : &b);
     open_inputs(&in);
@@ -501,7 +501,7 @@ static int build_crowd(void *ctx)
     const struct crowd *crowd = ctx;
     struct made m;
     struct census census;
-    struct err err = {""};
+    struct err err = {.text = ""};
     uint64_t sorting = keyset_part_memory(crowd->entries.n, false);
     limit_memory(keyset_min_memory(1) + keyset_part_memory(COUNTED_PART, false) + sorting +
                  counted_build_memory());
@@ -515,7 +515,7 @@ static int combine_crowds(void *ctx)
     const struct crowd *crowd = ctx;
     struct made m;
     struct counts_seen seen;
-    struct err err = {""};
+    struct err err = {.text = ""};
     begin(&m, 64);
     struct target target = target_of(&m, 1);
     limit_memory(counted_build_memory());
@@ -555,7 +555,7 @@ static void check_refused(const struct entries *a, const struct entries *b, unsi
 {
     struct inputs in = {.n = 2};
     struct counts_seen seen;
-    struct err err = {""};
+    struct err err = {.text = ""};
     in.memory[0] = make_set(&(struct counted){.bits = 40}, a);
     in.memory[1] = make_set(&(struct counted){.bits = 40}, b);
     spoil(&in);

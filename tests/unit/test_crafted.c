@@ -272,7 +272,7 @@ static bool build_file(struct made *m, const struct way *way, struct keyset *key
 static bool make(struct made *m, const struct way *way, const struct crowd *crowd, uint64_t n,
                  uint64_t n_distinct)
 {
-    struct err err = {{0}};
+    struct err err = {.text = ""};
     struct keyset_spec spec = {.workers = way->threads,
                                .memory = memory_for(way, n),
                                .scratch_dir = "/tmp",

@@ -346,7 +346,7 @@ static void never_gives_up(void *ctx)
 static bool sorted_gives(struct keyset *ks, unsigned bits, size_t part, const struct list *want,
                          size_t n_put)
 {
-    struct err err = {{0}};
+    struct err err = {.text = ""};
     struct sorted s = {.want = want, .bits = bits, .part = part};
     bool ok = keyset_visit_sorted(ks, bits, visit_sorted, never_gives_up, &s, &err) && !s.wrong &&
               s.n == want->n && s.next == 0 && s.lacks == (want->n < n_put);
@@ -594,7 +594,7 @@ TEST(a_visit_ends_with_the_first_false)
 {
     struct list h = make(0, 10000);
     for (unsigned workers = 1; workers <= 4; workers += 3) {
-        struct err err = {{0}};
+        struct err err = {.text = ""};
         struct keyset_spec spec = {
             .workers = workers, .memory = keyset_min_memory(workers), .scratch_dir = "/tmp"};
         struct keyset *ks = set_of(&h, &spec);
@@ -611,7 +611,7 @@ TEST(a_visit_ends_with_the_first_false)
 TEST(scratch_that_cannot_be_had_is_an_error)
 {
     struct list h = make(0, 700000);
-    struct err err = {{0}};
+    struct err err = {.text = ""};
     struct keyset_spec spec = {
         .workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/nonexistent/dir"};
     struct keyset *ks = keyset_new(&spec, &err);

@@ -107,7 +107,7 @@ TEST(an_import_needs_both_numbers_or_what_they_follow_from)
     };
     for (size_t i = 0; i < sizeof imports / sizeof *imports; i++) {
         struct layout_filter f;
-        struct err err = {""};
+        struct err err = {.text = ""};
         bool ok = import(imports[i].spec, imports[i].n, imports[i].p, &f, &err);
         CHECK(ok == imports[i].ok && ok == (err.text[0] == '\0'));
         if (ok)

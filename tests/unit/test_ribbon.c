@@ -62,7 +62,7 @@ static const char *refusal = "";
 static bool make(struct made *m, uint64_t (*hash)(uint64_t), uint64_t n, double p, unsigned threads,
                  uint64_t memory)
 {
-    struct err err = {{0}};
+    struct err err = {.text = ""};
     struct keyset_spec spec = {.workers = threads,
                                .memory = memory,
                                .scratch_dir = "/tmp",
@@ -468,7 +468,7 @@ TEST(columns_can_be_dropped)
         !make(&b, random_at, 250000, 0.003, 1, MEMORY))
         return;
     struct filter f;
-    struct err err = {{0}};
+    struct err err = {.text = ""};
     CHECK(filter_open(&f, a.path, FILTER_READ, &err));
     struct made c = {.fd = memfd_create("ribbon", MFD_CLOEXEC), .header = b.header};
     struct target target = header_target(&c.header, 0, c.fd, "test", 1);
@@ -521,7 +521,7 @@ TEST(blocks_begin_at_multiples_of_8)
     memcpy(data, made, blocks_len);
     memcpy(data + blocks_len + 8, made + blocks_len, RIBBON_ENTRY);
     for (uint64_t at = 0; at <= 16; at++) {
-        struct err err = {{0}};
+        struct err err = {.text = ""};
         put_le64(data + blocks_len + 8, at);
         bool good = kind_ribbon.check_page(&l, data, layer_pages(&l) - 1, &err);
         CHECK(good == (at == 0 || at == 8));
