@@ -436,8 +436,6 @@ static void choose(const struct advice *a, struct look *l)
             l->found = 1U << i;
 }
 
-enum { TAIL = 512 };
-
 /* Does compressed data follow text in the first bytes, or at the end of a chunk? So it does in
  * files that were joined. Not if keys may be any bytes. */
 static bool has_packed(struct advice *a, const struct chunk *chunk, uint64_t n)
@@ -447,10 +445,10 @@ static bool has_packed(struct advice *a, const struct chunk *chunk, uint64_t n)
     if (keyopt->no_gzip || a->questions || keyopt->rule.given || keyopt->rule.terminator != '\n')
         return false;
     if (n == 0)
-        a->text = content_is_text(chunk->data, first < TAIL ? first : TAIL);
+        a->text = content_is_text(chunk->data, first < CONTENT_TAIL ? first : CONTENT_TAIL);
     return (n == 0 && content_find_gzip(chunk->data, first) != NULL) ||
-           (a->text && chunk->len >= TAIL &&
-            content_is_packed(chunk->data + chunk->len - TAIL, TAIL));
+           (a->text && chunk->len >= CONTENT_TAIL &&
+            content_is_packed(chunk->data + chunk->len - CONTENT_TAIL));
 }
 
 static bool look_at_start(struct advice *a, const char *where, const struct chunk *chunk,

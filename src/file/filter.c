@@ -228,7 +228,6 @@ static bool load(struct filter *f, struct err *err)
 static void name_content(const struct filter *f, const struct layout_foreign *in, size_t n,
                          struct err *err)
 {
-    const uint8_t *head = in->data[0];
     const struct kind *kind;
     for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
         if (kind_is_foreign(kind) && kind->layout->recognize != NULL &&
@@ -240,11 +239,11 @@ static void name_content(const struct filter *f, const struct layout_foreign *in
             err->helps = true;
             return;
         }
-    const struct content *c = content_find(head, n);
-    if (c != NULL && c == content_find_filter(head, n))
-        fail_more(err, ": it is %s; %s", c->what, c->reader);
-    else if (c != NULL)
-        fail_more(err, ": it is %s", c->what);
+    const struct content *c = content_find(in->data[0], n);
+    bool helps = c != NULL && c->is != CONTENT_OTHER;
+    err->helps = helps;
+    if (c != NULL)
+        fail_more(err, ": it is %s%s%s", c->what, helps ? "; " : "", helps ? c->reader : "");
 }
 
 /* Adds to the message about a file that is not a filter what it seems to be. A layout is recognised

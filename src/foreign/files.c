@@ -298,11 +298,11 @@ static bool check_content(const struct foreign_files *f, const char *anyway, str
     const char *name = f->in.name[0];
     const struct kind *own = f->spec->kind, *kind;
     size_t len = f->in.len[0] < CONTENT_HEAD ? (size_t)f->in.len[0] : CONTENT_HEAD;
-    const struct content *c = content_find_other(f->in.data[0], len);
-    if (c != NULL && f->spec->base64)
-        return fail(err, "'%s' is %s in base64: 'base64 -d' decodes it%s", name, c->what, anyway);
-    if (c != NULL)
-        return fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
+    const struct content *c = content_find(f->in.data[0], len);
+    if (c != NULL && c->is != CONTENT_LAYOUT)
+        return f->spec->base64 ? fail(err, "'%s' is %s in base64: 'base64 -d' decodes it%s", name,
+                                      c->what, anyway)
+                               : fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)
         if (kind != own && kind->layout->recognize != NULL && kind->layout->recognize(&f->in))
             return fail(err, "'%s' looks like one of %s, not of %s%s", name, kind->name, own->name,

@@ -7,50 +7,50 @@
 /* Files are not joined as they are: the last line of one may lack its newline. */
 #define AND_ALL " && find DIR -type f -exec awk 1 {} + | seen ..."
 
+/* The first one that fits. */
 static const struct content contents[] = {
     {"\x89seen\r", 6, 0, "a filter",
-     "'seen merge' unites filters, 'seen query --also' asks several"},
-    {"\x1f\x8b\x08\0", 4, 0, "gzip data", "gzip -dc FILE | seen ..."},
-    {"\x1f\x8b\x08\x08", 4, 0, "gzip data", "gzip -dc FILE | seen ..."},
-    {"\3757zXZ\0", 6, 0, "xz data", "xz -dc FILE | seen ..."},
-    {"\x28\xb5\x2f\xfd", 4, 0, "zstd data", "zstd -dc FILE | seen ..."},
-    {"BZh?1AY&SY", 10, 0, "bzip2 data", "bzip2 -dc FILE | seen ..."},
-    {"\x04\x22\x4d\x18", 4, 0, "lz4 data", "lz4 -dc FILE | seen ..."},
-    {"LZIP\1", 5, 0, "lzip data", "lzip -dc FILE | seen ..."},
-    {"\x1f\x9d", 2, 0, "data of compress", "gzip -dc FILE | seen ..."},
-    {"PK\3\4", 4, 0, "a zip archive", "unzip -qd DIR FILE" AND_ALL},
-    {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7-Zip archive", "7z x -oDIR FILE >&2" AND_ALL},
-    {"Rar!\x1a\x07", 6, 0, "a RAR archive", "unrar x -inul FILE DIR/" AND_ALL},
-    {"ustar", 5, 257, "a tar archive", "tar -xf FILE --to-command='awk 1' | seen ..."},
+     "'seen merge' unites filters, 'seen query --also' asks several", CONTENT_OTHER},
+    {"\x1f\x8b\x08\0", 4, 0, "gzip data", "gzip -dc FILE | seen ...", CONTENT_OTHER},
+    {"\x1f\x8b\x08\x08", 4, 0, "gzip data", "gzip -dc FILE | seen ...", CONTENT_OTHER},
+    {"\3757zXZ\0", 6, 0, "xz data", "xz -dc FILE | seen ...", CONTENT_OTHER},
+    {"\x28\xb5\x2f\xfd", 4, 0, "zstd data", "zstd -dc FILE | seen ...", CONTENT_OTHER},
+    {"BZh?1AY&SY", 10, 0, "bzip2 data", "bzip2 -dc FILE | seen ...", CONTENT_OTHER},
+    {"\x04\x22\x4d\x18", 4, 0, "lz4 data", "lz4 -dc FILE | seen ...", CONTENT_OTHER},
+    {"LZIP\1", 5, 0, "lzip data", "lzip -dc FILE | seen ...", CONTENT_OTHER},
+    {"\x1f\x9d", 2, 0, "data of compress", "gzip -dc FILE | seen ...", CONTENT_OTHER},
+    {"PK\3\4", 4, 0, "a zip archive", "unzip -qd DIR FILE" AND_ALL, CONTENT_OTHER},
+    {"7z\xbc\xaf\x27\x1c", 6, 0, "a 7-Zip archive", "7z x -oDIR FILE >&2" AND_ALL, CONTENT_OTHER},
+    {"Rar!\x1a\x07", 6, 0, "a RAR archive", "unrar x -inul FILE DIR/" AND_ALL, CONTENT_OTHER},
+    {"ustar", 5, 257, "a tar archive", "tar -xf FILE --to-command='awk 1' | seen ...",
+     CONTENT_OTHER},
     {"SQLite format 3", 16, 0, "an SQLite database",
-     "sqlite3 FILE 'SELECT column FROM table' | seen ..."},
-    {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ..."},
+     "sqlite3 FILE 'SELECT column FROM table' | seen ...", CONTENT_OTHER},
+    {"%PDF-?.", 7, 0, "a PDF document", "pdftotext FILE - | seen ...", CONTENT_OTHER},
     {"version https://git-lfs.github.com/spec/v", 41, 0, "a pointer of Git LFS",
-     "'git lfs pull' puts the file itself in its place"},
-};
-
-/* Filters of other programs, or files that have some. */
-static const struct content filters[] = {
+     "'git lfs pull' puts the file itself in its place", CONTENT_OTHER},
+    /* Filters of other programs that have a layout. */
+    {"\xac\xed\0\5sr??com.google.common.hash.BloomFilter", 42, 0,
+     "a BloomFilter of Guava in Java's serialization", "'seen import --layout guava' reads it",
+     CONTENT_LAYOUT},
+    {"\0\0\0\1\0\0\0", 7, 0, "a BloomFilter of Spark", "'seen import --layout spark' reads it",
+     CONTENT_LAYOUT},
+    {"\0\0\0\2\0\0\0", 7, 0, "a BloomFilter of Spark, version 2",
+     "'seen import --layout spark' reads it", CONTENT_LAYOUT},
+    /* Filters of other programs, or files that have some. */
     {"\xac\xed\0\5sr??org.apache.spark.util.sketch.BloomFilter", 48, 0,
      "a BloomFilter of Spark in Java's serialization",
-     "its writeTo() writes what 'seen import --layout spark' reads"},
+     "its writeTo() writes what 'seen import --layout spark' reads", CONTENT_FILTER},
     {"\xac\xed\0\5sr", 6, 0, "a serialized Java object",
      "if it has a BloomFilter of Guava, its writeTo() writes what 'seen import --layout guava' "
-     "reads"},
+     "reads",
+     CONTENT_FILTER},
     {"\2?\0\0\0\0\0\0?????\0\0\0", 16, 0, "a filter of poppy, version 2",
-     "'poppy create --version 1' makes what 'seen import --layout dcso' reads"},
+     "'poppy create --version 1' makes what 'seen import --layout dcso' reads", CONTENT_FILTER},
     {"PAR1\x15", 5, 0, "a Parquet file",
      "duckdb -list -noheader -c \"SELECT column FROM 'FILE'\" | seen ...; DuckDB also asks the "
-     "Bloom filters in such files"},
-};
-
-/* Filters of other programs that have a layout. */
-static const struct content readable[] = {
-    {"\xac\xed\0\5sr??com.google.common.hash.BloomFilter", 42, 0,
-     "a BloomFilter of Guava in Java's serialization", "'seen import --layout guava' reads it"},
-    {"\0\0\0\1\0\0\0", 7, 0, "a BloomFilter of Spark", "'seen import --layout spark' reads it"},
-    {"\0\0\0\2\0\0\0", 7, 0, "a BloomFilter of Spark, version 2",
-     "'seen import --layout spark' reads it"},
+     "Bloom filters in such files",
+     CONTENT_FILTER},
 };
 
 static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t len, size_t at)
@@ -63,33 +63,12 @@ static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t l
     return true;
 }
 
-static const struct content *find_in(const struct content *c, size_t n_known, const void *head,
-                                     size_t n)
-{
-    for (const struct content *end = c + n_known; c < end; c++)
-        if (has_magic(head, n, c->magic, c->len, c->at))
-            return c;
-    return NULL;
-}
-
-const struct content *content_find_filter(const void *head, size_t n)
-{
-    const struct content *c = find_in(readable, sizeof readable / sizeof *readable, head, n);
-    return c != NULL ? c : find_in(filters, sizeof filters / sizeof *filters, head, n);
-}
-
-const struct content *content_find_other(const void *head, size_t n)
-{
-    const struct content *c = find_in(contents, sizeof contents / sizeof *contents, head, n);
-    if (c != NULL || find_in(readable, sizeof readable / sizeof *readable, head, n) != NULL)
-        return c;
-    return find_in(filters, sizeof filters / sizeof *filters, head, n);
-}
-
 const struct content *content_find(const void *head, size_t n)
 {
-    const struct content *c = content_find_other(head, n);
-    return c != NULL ? c : content_find_filter(head, n);
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
+        if (has_magic(head, n, contents[i].magic, contents[i].len, contents[i].at))
+            return &contents[i];
+    return NULL;
 }
 
 const char *content_find_gzip(const char *data, size_t n)
@@ -161,10 +140,10 @@ bool content_is_text(const void *data, size_t n)
     return count_bytes(data, n).controls == 0;
 }
 
-bool content_is_packed(const void *data, size_t n)
+bool content_is_packed(const char data[CONTENT_TAIL])
 {
-    const struct bytes b = count_bytes(data, n);
-    return b.different >= 4 && b.high * 4 >= n;
+    const struct bytes b = count_bytes((const uint8_t *)data, CONTENT_TAIL);
+    return b.different >= 4 && b.high * 4 >= b.n;
 }
 
 bool content_fail_joined(const char *name, struct err *err)

@@ -22,25 +22,25 @@ struct content {
     size_t len, at;     /* of the magic number */
     const char *what;   /* "a tar archive" */
     const char *reader; /* the command that reads it, to follow a colon */
+    enum {
+        CONTENT_OTHER,
+        CONTENT_FILTER, /* a filter of another program */
+        CONTENT_LAYOUT, /* one that `seen import` reads */
+    } is;
 };
 
 /* By its magic number. NULL: unknown. No magic number has a newline in it, and those with a NUL
  * have no text before that. */
 const struct content *content_find(const void *head, size_t n);
 
-/* The same for filters of other programs alone. */
-const struct content *content_find_filter(const void *head, size_t n);
-
-/* The same but for filters that `seen import` reads. */
-const struct content *content_find_other(const void *head, size_t n);
-
 /* Where gzip data begins among other bytes. NULL: nowhere. */
 const char *content_find_gzip(const char *data, size_t n);
 
-/* Has it no control characters? Behind such text: has it several of them, and of bytes above 0x7f a
- * quarter, as compressed data? Half a kilobyte is enough. */
+/* Has it no control characters? Behind such text: has the end of the data several of them, and of
+ * bytes above 0x7f a quarter, as compressed data? */
+enum { CONTENT_TAIL = 512 };
 bool content_is_text(const void *data, size_t n);
-bool content_is_packed(const void *data, size_t n);
+bool content_is_packed(const char data[CONTENT_TAIL]);
 
 /* Sets *err: files were joined of which some are compressed. Returns false. */
 bool content_fail_joined(const char *name, struct err *err);
