@@ -491,10 +491,3 @@ void advice_end(struct advice *a)
     batch_free(a->batch);
     a->batch = NULL;
 }
-
-void advice_list(const struct keyopt *keyopt, bool saw_cr, const char *path)
-{
-    if (saw_cr && !keyopt->rule.crlf)
-        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
-                 path);
-}

@@ -39,7 +39,4 @@ bool advice_look(struct advice *a, const char *where, const struct chunk *chunk,
 
 void advice_end(struct advice *a);
 
-/* Suggests --crlf if lines of a list of keys, such as that of --confirm, end in CR. */
-void advice_list(const struct keyopt *keyopt, bool saw_cr, const char *path);
-
 #endif

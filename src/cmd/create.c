@@ -443,15 +443,6 @@ static bool build_filter(struct create *c)
     return ok || say_failure(&err);
 }
 
-static bool commit_file(struct create *c)
-{
-    struct err err;
-    if (!assembly_commit(&c->assembly, &err))
-        return say_failure(&err);
-    warn_attached(&c->assembly.file, c->path);
-    return true;
-}
-
 /* Scratch files are seldom needed, so an unusable directory must be reported early. */
 static bool check_tmpdir(const struct create *c)
 {
@@ -471,10 +462,12 @@ static bool check_tmpdir(const struct create *c)
 static bool make_filter(struct create *c)
 {
     char *dir = c->tmpdir != NULL ? strdup(c->tmpdir) : disk_dir_of(c->assembly.file.path);
+    struct err err;
     if (dir == NULL)
         return say_error("out of memory");
     bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build_filter(c) &&
-              (c->design.empty || enough_keys(c)) && keys_fit(c) && (c->dry_run || commit_file(c));
+              (c->design.empty || enough_keys(c)) && keys_fit(c) &&
+              (c->dry_run || assembly_commit(&c->assembly, &err) || say_failure(&err));
     free(dir);
     return ok;
 }
@@ -530,6 +523,7 @@ static bool create(struct create *c)
     bool ok = !needs_keys || make_filter(c);
     if (!ok || c->dry_run)
         return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));
+    warn_attached(&c->assembly.file, c->path);
     feed_report(&c->feed);
     if (c->design.p > 0)
         warn_unreached(&c->assembly.header, c->path);

@@ -298,14 +298,6 @@ static bool want_jsonl(struct keyopt *keyopt, const struct opt_parser *p)
     return true;
 }
 
-/* What -f, -d, --csv and --jsonl say of records. */
-static bool take_form(struct keyopt *keyopt, const struct opt_parser *p)
-{
-    return keyopt->csv     ? want_csv(keyopt, p)
-           : keyopt->jsonl ? want_jsonl(keyopt, p)
-                           : keyopt->fields == NULL || take_field_numbers(keyopt, p);
-}
-
 /* Turns the keys given with -k into records. */
 static bool make_given(struct keyopt *keyopt)
 {
@@ -334,9 +326,11 @@ bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_befor
     keyopt->files = p->operand + n_before;
     keyopt->n_files = (size_t)n;
     keyopt->any = n > 0 || keyopt->n_keys > 0;
-    if (!take_form(keyopt, p))
-        return false;
-    return keyopt->n_keys == 0 || make_given(keyopt);
+    bool ok = keyopt->csv              ? want_csv(keyopt, p)
+              : keyopt->jsonl          ? want_jsonl(keyopt, p)
+              : keyopt->fields != NULL ? take_field_numbers(keyopt, p)
+                                       : true;
+    return ok && (keyopt->n_keys == 0 || make_given(keyopt));
 }
 
 bool keyopt_check_memory(const struct keyopt *keyopt, uint64_t least)

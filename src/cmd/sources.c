@@ -6,7 +6,6 @@
 
 #include "base/bits.h"
 #include "base/say.h"
-#include "cmd/advice.h"
 #include "cmd/warn.h"
 #include "file/header.h"
 
@@ -99,8 +98,9 @@ bool sources_open(struct sources *s, struct err *err)
     join_lengths(s);
     if (!open_list(s, err))
         return false;
-    if (s->list != NULL)
-        advice_list(s->keyopt, s->list->saw_cr, s->list_path);
+    if (s->list != NULL && s->list->saw_cr && !s->keyopt->rule.crlf)
+        say_note("lines of '%s' end in CR, which is taken as part of the key; --crlf drops it",
+                 s->list_path);
     return true;
 }
 

@@ -450,11 +450,6 @@ size_t csv_cut(struct csv_cutter *c, const char **record, size_t max)
     return n;
 }
 
-static bool is_line_end(const char *record, const char *end)
-{
-    return bare(record, (size_t)(end - record)).len == 0;
-}
-
 enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, const char *end,
                     const char **key, size_t *len, char **to)
 {
@@ -463,7 +458,7 @@ enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, co
     struct slice text;
     size_t empty = 0;
     /* Only the only column can have an empty value that is a whole line. */
-    if (c->fields[i] == 1 && is_line_end(record, end))
+    if (c->fields[i] == 1 && bare(record, (size_t)(end - record)).len == 0)
         return CSV_EMPTY_LINE;
     if (c->fields[i] != columns->n)
         return CSV_COLUMNS;

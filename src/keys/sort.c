@@ -166,16 +166,6 @@ static void group(const uint64_t *a, size_t n, unsigned width, unsigned bits, ui
         out[at[a[i] >> shift & mask]++] = a[i];
 }
 
-/* The number of bits that gives each range about `target` of n random hashes, or as few as
- * possible. */
-static unsigned group_bits(size_t n, size_t target, unsigned width)
-{
-    unsigned bits = 0;
-    while (bits < RANGE_BITS && bits < width && n >> bits > target)
-        bits++;
-    return bits;
-}
-
 /* Hashes are processed in buckets of about this many: bucket, marks and table fit in the
  * first-level cache. */
 enum { BUCKET = 1 << 10, SLOTS = 4 * BUCKET };
@@ -255,7 +245,9 @@ size_t distinct(uint64_t *hash, uint64_t *tmp, size_t n, unsigned width)
     size_t start[(1 << RANGE_BITS) + 1], count = 0;
     if (n > BUCKET)
         width = least_width(width_of(hash, n, 1), width);
-    unsigned bits = group_bits(n, BUCKET, width);
+    unsigned bits = 0; /* a range for each bucket, as far as possible */
+    while (bits < RANGE_BITS && bits < width && n >> bits > BUCKET)
+        bits++;
     group(hash, n, width, bits, tmp, start);
     for (size_t r = 0; r < (size_t)1 << bits; r++) {
         uint64_t *from = tmp + start[r], *to = hash + count;
