@@ -89,15 +89,6 @@ static void name_difference(struct err *list, bool differs, const char *name)
         fail_more(list, "%s%s", list->text[0] != '\0' ? ", " : "", name);
 }
 
-/* Names the filter, too, that has an option which the other one lacks. */
-static void name_option(struct err *list, const char *const path[2], uint32_t a, uint32_t b,
-                        const char *name)
-{
-    name_difference(list, a != b, name);
-    if (a != b && (a == 0 || b == 0) && path != NULL)
-        fail_more(list, " (of '%s')", path[a == 0]);
-}
-
 /* `path`: the names of both, or NULL. */
 static bool same_keys(const struct header *a, const struct header *b, const char *const path[2],
                       struct err *list)
@@ -114,9 +105,12 @@ static bool same_keys(const struct header *a, const struct header *b, const char
     name_difference(list, a->hash != b->hash, "hash function");
     name_difference(list, a->seed != b->seed, "hash seed");
     name_difference(list, memcmp(&a->secret, &b->secret, sizeof a->secret) != 0, "secret");
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        name_option(list, path, a->prep & options[i].part, b->prep & options[i].part,
-                    options[i].name);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        uint32_t has[2] = {a->prep & options[i].part, b->prep & options[i].part};
+        name_difference(list, has[0] != has[1], options[i].name);
+        if (path != NULL && has[0] != has[1] && (has[0] == 0 || has[1] == 0))
+            fail_more(list, " (of '%s')", path[has[0] == 0]);
+    }
     name_difference(list, ((a->prep ^ b->prep) & PREP_ENCODING) != 0, "key encoding");
     return list->text[0] == '\0';
 }

@@ -68,7 +68,7 @@ static bool check_old(const struct newfile *nf, struct err *err)
 }
 
 /* Is it a file without a byte, as mktemp(1) makes it? */
-static bool is_empty(const struct newfile *nf)
+static bool old_is_empty(const struct newfile *nf)
 {
     struct stat st;
     return !nf->foreign && nf->old_fd >= 0 && fstat(nf->old_fd, &st) == 0 && st.st_size == 0;
@@ -99,7 +99,7 @@ static bool take_old(struct newfile *nf, struct err *err)
     if (nf->old_fd < 0 && nf->replace)
         return fail_errno(err, "cannot open '%s'", nf->path);
     return (nf->old_fd < 0 || check_old(nf, err)) &&
-           (nf->replace || is_empty(nf) || exists(nf->path, err));
+           (nf->replace || old_is_empty(nf) || exists(nf->path, err));
 }
 
 /* Gives the new file the owner (as far as permitted) and the mode of the old one, if there is one.

@@ -203,18 +203,13 @@ static bool need_page(void *ctx, uint64_t page)
     return true;
 }
 
-/* Does the layer have pages to be verified? */
-static bool is_unverified(const struct need *need)
-{
-    return !need->keeps ||
-           atomic_load_explicit(&need->f->unverified[need->layer], memory_order_relaxed) != 0;
-}
-
 bool pages_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &f->header.layers[layer];
     struct need need = {f, layer, trusts(f), err};
-    return !is_unverified(&need) || layer_each_page(l, f->data[layer], keys, n, need_page, &need);
+    if (need.keeps && atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) == 0)
+        return true; /* each page was found sound */
+    return layer_each_page(l, f->data[layer], keys, n, need_page, &need);
 }
 
 /* Pages per block. A block is enough work to be worth handing to a thread. */

@@ -21,11 +21,6 @@
 /* The first bytes of a file, which hold the header of every layout, and the size of a read. */
 enum { HEAD = 1 << 16 };
 
-static bool fail_read(const struct foreign_files *f, unsigned i, struct err *err)
-{
-    return fail_errno(err, "cannot read '%s'", f->in.name[i]);
-}
-
 static bool fail_long(const struct foreign_files *f, unsigned i, uint64_t most, struct err *err)
 {
     return fail(err,
@@ -105,7 +100,7 @@ static bool spill_foreign(struct foreign_files *f, unsigned i, struct reader *r,
     if (got < 0)
         return false;
     if (!mapped_open(&f->mapped[i], scratch, len, f->in.name[i]))
-        return fail_read(f, i, err);
+        return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->in.data[i] = (const uint8_t *)f->mapped[i].data;
     f->in.len[i] = len;
     return true;

@@ -21,7 +21,7 @@ struct sample {
     _Atomic uint64_t hits;
 };
 
-static bool is_set(const struct sample *s, uint64_t value)
+static bool has_bit(const struct sample *s, uint64_t value)
 {
     uint64_t position = modulo(value, s->by);
     return s->data[position / 8] >> position % 8 & 1;
@@ -36,7 +36,7 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     for (unsigned n = 0; n < BLOCK; n++) {
         uint64_t h1 = bits_draw(&state), h2 = bits_draw(&state);
         unsigned i = 0;
-        while (i < s->c.k && is_set(s, layout->value(s->layer, h1, h2, i)))
+        while (i < s->c.k && has_bit(s, layout->value(s->layer, h1, h2, i)))
             i++;
         hits += i == s->c.k;
     }

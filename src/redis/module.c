@@ -221,7 +221,7 @@ static bool fail_changed(const struct redis *r, struct err *err)
 
 /* If the filter does not exist, BF.MEXISTS tells only that no item is in. So the header is read
  * after it. */
-static bool ask_batch(struct redis *r, struct hashes keys, size_t at, size_t end, size_t count,
+static bool ask_items(struct redis *r, struct hashes keys, size_t at, size_t end, size_t count,
                       uint64_t *present, struct err *err)
 {
     requests_clear(&r->rq);
@@ -252,7 +252,7 @@ bool module_ask(struct redis *r, struct hashes keys, size_t n, uint64_t *present
     bool ok = true;
     for (size_t at = 0, end, count; ok && at < n; at = end) {
         end = batch_end(keys, at, n, NULL, &count);
-        ok = ask_batch(r, keys, at, end, count, present, err);
+        ok = ask_items(r, keys, at, end, count, present, err);
     }
     return ok;
 }
@@ -325,7 +325,7 @@ static bool is_same(const struct layout_filter *then, uint64_t n_new,
 
 /* Takes the header that was read after n_new new keys. Fails if another client has deleted the
  * filter since the last header, even if it has made it again. */
-static bool follow(struct redis *r, const struct reply *reply, uint64_t n_new, struct err *err)
+static bool adopt_new(struct redis *r, const struct reply *reply, uint64_t n_new, struct err *err)
 {
     struct layout_filter filter;
     if (!take_header(r, reply, &filter, err))
@@ -356,7 +356,7 @@ enum add_result module_add(struct redis *r, struct hashes keys, uint64_t *known,
         return ADD_FAILED;
     double fpr = fpr_now(&r->header);
     enum add_result result = take_added(r, r->replies[0], known, end, done, &n_new, err);
-    if (!follow(r, r->replies[1], n_new, &why)) {
+    if (!adopt_new(r, r->replies[1], n_new, &why)) {
         *done = begin; /* keys that were known before may be new in another filter */
         n_new = 0;
         *err = result == ADD_FAILED ? *err : why;
@@ -371,7 +371,7 @@ bool module_check(struct redis *r, struct err *err)
 {
     requests_clear(&r->rq);
     ask_header(r);
-    return redis_run(r, CLUSTER_REPEAT, err) && follow(r, r->replies[0], 0, err);
+    return redis_run(r, CLUSTER_REPEAT, err) && adopt_new(r, r->replies[0], 0, err);
 }
 
 /* ---- All bits. */

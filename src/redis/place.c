@@ -258,7 +258,7 @@ bool redis_filter(const struct layout_spec *spec, struct layout_filter *filter, 
     return spec->kind->layout->read(spec, &empty, filter, bits, why);
 }
 
-static bool get_room(struct redis *r, struct err *err)
+static bool alloc_batch(struct redis *r, struct err *err)
 {
     assert(r->n_shards > 0 && r->k > 0);
     size_t fit = REDIS_BATCH_BITS / r->k;
@@ -422,7 +422,7 @@ bool redis_settle(struct redis *r, struct err *err)
     struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
     r->m = shape.m;
     r->k = shape.k;
-    bool ok = get_room(r, err) && check_server(r, err);
+    bool ok = alloc_batch(r, err) && check_server(r, err);
     for (unsigned i = 0; ok && i < r->n_shards; i++)
         ok = check_end(r, &r->shard[i], err);
     return ok;

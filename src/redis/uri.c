@@ -121,8 +121,8 @@ static bool decode_path(struct parser *ps, struct span path)
 }
 
 /* Decimal digits only: no sign, no blanks. */
-static bool number(struct parser *ps, const char *what, struct span s, unsigned min, unsigned max,
-                   unsigned *out)
+static bool digits_only(struct parser *ps, const char *what, struct span s, unsigned min,
+                        unsigned max, unsigned *out)
 {
     uint64_t n = 0;
     bool ok = s.p < s.end;
@@ -184,9 +184,9 @@ static bool parse_parameter(struct parser *ps, struct span value, unsigned *give
     case LAYOUT:
         return decode_text(ps, "layout", value, &ps->uri->layout);
     case DB:
-        return number(ps, "db", value, 0, MAX_DB, &ps->uri->db);
+        return digits_only(ps, "db", value, 0, MAX_DB, &ps->uri->db);
     case SHARDS:
-        return number(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
+        return digits_only(ps, "shards", value, 1, URI_MAX_SHARDS, &ps->uri->shards);
     case TIMEOUT:
         return decode_text(ps, "timeout", value, &text) &&
                (num_seconds(text, &ps->uri->timeout_ms) ||
@@ -243,7 +243,7 @@ static bool parse_host(struct parser *ps, struct span authority)
     }
     ps->uri->port = URI_PORT;
     return decode_text(ps, "host", host, &ps->uri->host) &&
-           (port.p == NULL || number(ps, "the port", port, 1, MAX_PORT, &ps->uri->port));
+           (port.p == NULL || digits_only(ps, "the port", port, 1, MAX_PORT, &ps->uri->port));
 }
 
 static bool parse_tcp(struct parser *ps, struct span rest)
