@@ -17,7 +17,7 @@
 #include "cmd/keyopt.h"
 #include "keys/digest.h"
 #include "file/chain.h"
-#include "foreign/files.h"
+#include "file/filter.h"
 #include "store/store.h"
 
 enum {
@@ -456,10 +456,7 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
 /* A filter of RedisBloom has its two files beside the name. */
 static bool is_there(const char *name)
 {
-    struct layout_spec spec;
-    struct err ignored;
-    return access(name, F_OK) == 0 || strcmp(name, "-") == 0 ||
-           foreign_recognize(name, false, &spec, &ignored);
+    return access(name, F_OK) == 0 || strcmp(name, "-") == 0 || filter_in_files(name) != NULL;
 }
 
 /* The last operand, from number `first` on, that does not exist as a file; NULL: all exist. */

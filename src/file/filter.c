@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "port/port.h"
 #include "base/bytes.h"
@@ -86,6 +88,32 @@ static bool look_at_system(struct filter *f, const struct stat *st, struct err *
                 f->path);
 }
 
+static const char *others_add(const struct filter *f)
+{
+    return f->writable ? "its own program adds to it, or " : "";
+}
+
+/* Are all files of a layout there? False if it has one file, which has the name itself. */
+static bool has_files(const char *path, const struct layout *layout)
+{
+    char name[4096]; /* longer paths cannot be opened */
+    bool all = layout->suffix[0] != NULL;
+    for (unsigned i = 0; all && i < LAYOUT_FILES && layout->suffix[i] != NULL; i++) {
+        snprintf(name, sizeof name, "%s%s", path, layout->suffix[i]);
+        all = access(name, F_OK) == 0;
+    }
+    return all;
+}
+
+const struct kind *filter_in_files(const char *path)
+{
+    const struct kind *kind;
+    for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
+        if (kind_is_foreign(kind) && has_files(path, kind->layout))
+            return kind;
+    return NULL;
+}
+
 static bool cannot_open(const struct filter *f, struct err *err)
 {
     if (errno == ENOENT && disk_is_address(f->path))
@@ -93,7 +121,15 @@ static bool cannot_open(const struct filter *f, struct err *err)
                     f->path);
     if (errno == ENOENT && strcmp(f->path, "-") == 0)
         return fail(err, "a filter is a file, and cannot come from standard input");
-    return fail_errno(err, "cannot open '%s'", f->path);
+    int why = errno;
+    const struct kind *kind = why == ENOENT ? filter_in_files(f->path) : NULL;
+    errno = why;
+    if (kind == NULL)
+        return fail_errno(err, "cannot open '%s'", f->path);
+    fail(err, "there is no '%s', but '%s%s': %sseen import --layout %s %s -o FILTER", f->path,
+         f->path, kind->layout->suffix[0], others_add(f), kind->name, f->path);
+    err->helps = true;
+    return false;
 }
 
 static bool open_file(struct filter *f, struct err *err)
@@ -234,8 +270,7 @@ static void name_content(const struct filter *f, const struct layout_foreign *in
             kind->layout->recognize(in)) {
             int len = (int)layout_base(kind->layout, f->path);
             fail_more(err, ": it looks like one of %s; %sseen import --layout %s %.*s -o FILTER",
-                      kind->name, f->writable ? "its own program adds to it, or " : "", kind->name,
-                      len, f->path);
+                      kind->name, others_add(f), kind->name, len, f->path);
             err->helps = true;
             return;
         }

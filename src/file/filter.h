@@ -69,6 +69,9 @@ void filter_close(struct filter *f);
  * for messages. Takes the descriptor; on failure it is closed. */
 bool filter_open_unnamed(struct filter *f, int fd, const char *path, struct err *err);
 
+/* The layout of another program whose files are `path` with suffixes; NULL: there are none. */
+const struct kind *filter_in_files(const char *path);
+
 /* An empty filter with this header in the memory of this process. It has no file, no pages to check
  * and no other users. */
 bool filter_open_memory(struct filter *f, const struct header *h, struct err *err);

@@ -192,7 +192,7 @@ struct store *file_open(const char *path, enum store_mode mode, const struct ope
 {
     struct store *s = open_named(path, mode, options != NULL ? &options->borrow : NULL, err);
     if (s == NULL && mode == STORE_WRITE && strcmp(path, "-") != 0 && access(path, F_OK) != 0 &&
-        errno == ENOENT)
+        errno == ENOENT && !err->helps)
         fail_more(err, " (--create makes it)");
     return s;
 }

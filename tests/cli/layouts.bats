@@ -441,6 +441,13 @@ $layout $layout -o FILTER" seen ${command/F/$file}
         done
     done
     # Either name of the two, or none.
+    for command in verify rotate add 'dedup -k 1' 'export -o out' 'remove -k 1'; do
+        others="its own program adds to it, or "
+        case $command in verify | export* | remove*) others= ;; esac
+        # shellcheck disable=SC2086
+        refuses "seen: there is no 'redisbloom', but 'redisbloom.header': ${others}seen import --layout redisbloom \
+redisbloom -o FILTER" seen $command redisbloom
+    done
     for file in redisbloom.header redisbloom.data redisbloom; do
         quiet seen import --force --layout redisbloom $file -o new
     done
