@@ -82,15 +82,15 @@ static bool put_back(struct stream *s, const char *p, size_t n)
     return true;
 }
 
-/* Reads the first bytes ahead, which waits for them unless the source is `prompt`. If they show
- * that the input is not a list of keys, breaks the stream. False: out of memory. */
+/* Reads the first bytes ahead. Waits for them, or, if the source is `prompt`, for the first record.
+ * If they show that the input is not a list of keys, breaks the stream. False: out of memory. */
 static bool check_head(struct stream *s, const struct source *src)
 {
     size_t got = 1;
     while (got > 0 && s->ahead_len - s->ahead_at < CONTENT_HEAD) {
         if (!fit_ahead(s, CONTENT_HEAD))
             return false;
-        bool wait = !src->prompt || s->ahead_len == 0;
+        bool wait = !src->prompt || memchr(s->ahead, src->terminator, s->ahead_len) == NULL;
         got = read_more(s, src, s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len, wait);
         s->ahead_len += got;
     }

@@ -656,6 +656,9 @@ Rar!\0032\0007|a RAR archive|unrar x -inul FILE DIR/ && find DIR -type f -exec a
 %PDF-1.7|a PDF document|pdftotext FILE -
 SQLite format 3\0|an SQLite database|sqlite3 FILE 'SELECT column FROM table'
 END
+    # A pipe that stops within them: no answer is due before the first record has ended.
+    refuses "seen: '(standard input)' is xz data, not a list of keys: xz -dc FILE | seen ..." \
+        seen dedup g < <(printf '\3757z'; sleep 0.5; printf 'XZ\0\n1\n2\n')
     printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 5\n' 7 >packed
     refused_as 'a pointer of Git LFS' "'git lfs pull' puts the file itself in its place"
     cp g packed

@@ -187,7 +187,8 @@ not reach the "*" that was asked for" ]]
     seen export f.seen -o - >out 2>err 3>&- &
     exec {half}<out
     head -c 1 <&"$half" >/dev/null
-    cat other.seen >f.seen # the pipe is full, so it has not ended
+    # Without truncation, which ends a reader at once. The pipe is full, so the export has not ended.
+    dd if=other.seen of=f.seen conv=notrunc status=none
     cat <&"$half" >/dev/null
     exec {half}<&-
     status=0
