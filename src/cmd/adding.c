@@ -417,7 +417,6 @@ static bool compare(struct adding *a, const struct added *r)
     else if (few && a->feed.advice.said == 0)
         mismatch_note(&m, a->store);
     store_leave(a->store, ok, &again, &err);
-    mismatch_end(&m);
     return fits;
 }
 

@@ -289,9 +289,7 @@ static struct batch *cut_again(struct key_rule *rule, const struct chunk *chunk)
 void mismatch_take(struct mismatch *m, const struct chunk *chunk)
 {
     struct key_rule rule = *m->rule;
-    if (m->key == NULL)
-        m->key = malloc(MISMATCH_TRIED * sizeof *m->key);
-    struct batch *b = m->key != NULL && profile_suits(m->rule) ? cut_again(&rule, chunk) : NULL;
+    struct batch *b = profile_suits(m->rule) ? cut_again(&rule, chunk) : NULL;
     while (b != NULL && m->asked.n < MISMATCH_KEYS && batch_next(b))
         for (size_t i = 0; i < b->n && m->asked.n < MISMATCH_KEYS; i++) {
             size_t key_len;
@@ -305,12 +303,6 @@ void mismatch_take(struct mismatch *m, const struct chunk *chunk)
             memcpy(m->key[m->n_tried++].text, key, key_len);
         }
     batch_free(b);
-}
-
-void mismatch_end(struct mismatch *m)
-{
-    free(m->key);
-    m->key = NULL;
 }
 
 /* ---- Proof. */
@@ -563,9 +555,7 @@ bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chun
         return false;
     mismatch_take(&again, chunk);
     judge(&h->profile, &again.asked, &v);
-    bool monotone = is_monotone(&again);
-    mismatch_end(&again);
-    if (monotone || again.asked.n < m->asked.n - m->asked.n / 10 || v.n > 0)
+    if (is_monotone(&again) || again.asked.n < m->asked.n - m->asked.n / 10 || v.n > 0)
         return false;
     fail(err, "nothing was added: ");
     add_none(m, s->name, err);

@@ -7,9 +7,7 @@
  *     struct mismatch m = {.rule = &keyopt.rule};
  *     mismatch_take(&m, chunk);         // until MISMATCH_KEYS, or the end
  *     m.found = ...;
- *     if (mismatch_finds_few(&m))
- *         mismatch_note(&m, store);
- *     mismatch_end(&m);
+ *     if (mismatch_finds_few(&m)) mismatch_note(&m, store);
  */
 #ifndef CMD_MISMATCH_H
 #define CMD_MISMATCH_H
@@ -39,7 +37,7 @@ struct mismatch {
     unsigned found; /* of these keys; set by the caller */
     /* The rest is private. */
     unsigned n_tried;
-    struct mismatch_key *key; /* MISMATCH_TRIED; NULL: none yet */
+    struct mismatch_key key[MISMATCH_TRIED];
 };
 
 /* Takes the records of the next chunk, up to MISMATCH_KEYS. Takes none of keys that are secret, or
@@ -57,7 +55,5 @@ bool mismatch_note(struct mismatch *m, struct store *s);
  * they were cut as these? Then *err says so, and the options. */
 bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chunk *chunk,
                     struct err *err);
-
-void mismatch_end(struct mismatch *m);
 
 #endif

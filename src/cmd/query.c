@@ -647,7 +647,6 @@ static int run(struct opt_parser *p)
     q.sources.keyopt = &q.keyopt;
     q.keyopt.not_hex = " (records are always compared whole, as with grep -x)";
     int status = run_query(&q, p);
-    mismatch_end(&q.mismatch);
     sources_close(&q.sources);
     adding_close(&q.listed);
     free(q.named);
