@@ -331,51 +331,40 @@ TEST(a_bad_record_ends_the_batches)
     }
 }
 
-TEST(a_missing_field_is_named)
+TEST(what_makes_no_key_is_named)
 {
-    struct key_rule rule = {.terminator = '\n', .field = {3}, .delimiter = '\t', .prep = PREP_HEX};
-    struct batch *b = batch_new(&rule);
-    batch_start(b, "a\tb\n", 4);
-    CHECK(!batch_next(b) && b->bad_record && b->n_before == 0);
-    CHECK_STR(b->bad_reason.text, "has no field 3 (--skip-bad skips such records)");
-    rule.field[0] = -3;
-    batch_start(b, "a\tb\n", 4);
-    CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "has no field -3 (--skip-bad skips such records)");
-    rule.field[0] = 2;
-    rule.field[1] = -4;
-    batch_start(b, "a\tb\n", 4);
-    CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "has no field -4 (--skip-bad skips such records)");
-    rule.field[0] = 1;
-    rule.field[1] = 2;
-    batch_start(b, "\t\n", 2);
-    CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text,
-              "all fields of the key are empty (--skip-bad skips such records)");
-    rule.field[1] = 0;
-    batch_start(b, "\t\n", 2);
-    CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "field 1 is empty (--skip-bad skips such records)");
-    batch_free(b);
+    static const struct {
+        uint32_t prep;
+        int field[3];
+        const char *record, *reason;
+    } cases[] = {
+        {PREP_HEX, {3}, "a\tb", "has no field 3 (--skip-bad skips such records)"},
+        {PREP_HEX, {-3}, "a\tb", "has no field -3 (--skip-bad skips such records)"},
+        {PREP_HEX, {2, -4}, "a\tb", "has no field -4 (--skip-bad skips such records)"},
+        {PREP_HEX, {1, 2}, "\t", "all fields of the key are empty (--skip-bad skips such records)"},
+        {PREP_HEX, {1}, "\t", "field 1 is empty (--skip-bad skips such records)"},
+        {ENCODED(UTF16), {0}, "\x80", "not UTF-8"},
+        {PREP_TRIM | ENCODED(KRYO5_INT), {0}, "2147483648", "not an integer of 32 bits"},
+        {PREP_HEX | ENCODED(DECIMAL), {0}, "xx", "not hexadecimal"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct key_rule rule = {.terminator = '\n', .delimiter = '\t', .prep = cases[i].prep};
+        memcpy(rule.field, cases[i].field, sizeof cases[i].field);
+        struct batch *b = batch_new(&rule);
+        batch_start(b, cases[i].record, strlen(cases[i].record));
+        CHECK(!batch_next(b) && b->bad_record && b->n_before == 0);
+        CHECK_STR(b->bad_reason.text, cases[i].reason);
+        batch_free(b);
+    }
 }
 
-TEST(what_cannot_be_encoded_is_named)
+TEST(what_cannot_be_encoded_ends_the_batches)
 {
     struct key_rule rule = {.terminator = '\n', .prep = ENCODED(UTF16)};
     struct batch *b = batch_new(&rule);
     batch_start(b, TEXT("a\nb\n\x80\nc\n"));
     CHECK(batch_next(b) && b->n == 2 && b->hash[1] == xxh3_bytes("b\0", 2, 0));
     CHECK(!batch_next(b) && b->bad_record && b->n_before == 2);
-    CHECK_STR(b->bad_reason.text, "not UTF-8");
-    rule.prep = PREP_TRIM | ENCODED(KRYO5_INT);
-    batch_start(b, TEXT("2147483648\n"));
-    CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "not an integer of 32 bits");
-    rule.prep = PREP_HEX | ENCODED(DECIMAL);
-    batch_start(b, TEXT("xx\n"));
-    CHECK(!batch_next(b));
-    CHECK_STR(b->bad_reason.text, "not hexadecimal");
     batch_free(b);
 }
 
@@ -663,9 +652,9 @@ int main(void)
     RUN(bytes_of_keys_stay_when_the_batch_is_used_again);
     RUN(good_keys_keep_their_bytes);
     RUN(a_bad_record_ends_the_batches);
-    RUN(a_missing_field_is_named);
+    RUN(what_makes_no_key_is_named);
     if (is_built(ENCODED(UTF8))) {
-        RUN(what_cannot_be_encoded_is_named);
+        RUN(what_cannot_be_encoded_ends_the_batches);
         RUN(an_encoded_key_keeps_its_text);
         RUN(encoded_keys_have_room);
         RUN(what_cannot_be_a_key_before_it_is_encoded);
