@@ -237,8 +237,8 @@ CHOSEN = $(or $(NAMED),$(if $(CHANGED), \
 
 ## check: build and run all tests; TESTS='FILE...' ONLY='NAME' some, CHANGED=REV what a change concerns, FAIL_FAST=1
 check:
-	+$(Q)$(if $(SEEN),:,$(PARALLEL) $(if $(NAMED), \
-	    all $(filter $(BUILD)/%,$(NAMED)) $(if $(SANITIZER),,$(PRELOADED)),tests))
+	+$(Q)$(if $(SEEN),:,$(PARALLEL) $(if $(NAMED)$(CHANGED), \
+	    all $(filter $(BUILD)/%,$(CHOSEN)) $(if $(SANITIZER),,$(PRELOADED)),tests))
 	$(Q)JOBS=$(JOBS) tests/run $(BUILD) $(CHOSEN)
 
 ## unit: only the unit tests
