@@ -769,10 +769,20 @@ TEST(what_cannot_be_mapped_is_as_it_was)
     scratchdir_clear();
 }
 
+TEST(counters_below_those_of_a_layer_are_no_keys)
+{
+    struct header h = {.n_layers = 2, .layers = {{.n_before = 10}, {.n_before = 30}}};
+    CHECK(chain_keys_in(&h, &(struct counters){.keys_added = 50}, 0) == 20);
+    CHECK(chain_keys_in(&h, &(struct counters){.keys_added = 50}, 1) == 20);
+    CHECK(chain_keys_in(&h, &(struct counters){.keys_added = 5}, 0) == 0);
+    CHECK(chain_keys_in(&h, &(struct counters){.keys_added = 5}, 1) == 0);
+}
+
 int main(void)
 {
     if (!scratchdir_enter())
         return 1;
+    RUN(counters_below_those_of_a_layer_are_no_keys);
     RUN(a_rotation_that_is_cut_off_loses_nothing_that_lives);
     RUN(a_turn_of_several_rotations_that_is_cut_off_leaves_a_sound_file);
     RUN(another_rotation_takes_up_one_that_was_cut_off);
