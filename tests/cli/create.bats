@@ -517,7 +517,7 @@ sys.exit(status != 0)' "$@"
     jq -e --argjson size "$(size f)" '.. | objects | select(.kind? == "bloom") |
         (.bytes // .file_bytes // .file_size) == $size' <<<"$plan"
     run -0 --separate-stderr seen create --dry-run --empty --compact --json g
-    [ "$(jq .fpr_design <<<"$output")" = 1e-06 ]
+    jq -e ".fpr_design == 1e-6" <<<"$output"
     run -0 --separate-stderr seen create --dry-run --empty -n 1e9 g
     [[ $output == *'1000000000 keys'* ]]
     only keys f
