@@ -138,8 +138,8 @@ POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
-        check-compilers portable emulated interop soak nightly bench figures profile plot growth threads dist deb \
-        static packages musl plain systems install uninstall clean tests FORCE
+        check-compilers portable emulated trixie interop soak nightly bench figures profile plot growth threads dist \
+        deb static packages musl plain systems install uninstall clean tests FORCE
 ## all: build the program (the default)
 ifneq ($(filter deps%,$(MAKECMDGOALS)),)
 # `make -j deps check` must not build before the compiler is there, nor `make deps install` without the libraries.
@@ -202,11 +202,11 @@ $(BUILD)/revision: FORCE
 	$(Q)$(call keep,$(REVISION))
 
 ## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
+PACKAGES := gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libssl-dev libmd-dev libsodium-dev
 TESTING := check unit bats fuzz-replay asan tsan
 TEST_PACKAGES := bats python3 jq openssl strace mandoc zsh fish redis-server miller python3-prometheus-client
 deps:
-	$(Q)tests/deps gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libssl-dev libmd-dev \
-	    libsodium-dev cracklib-runtime $(if $(filter $(TESTING),$(MAKECMDGOALS)),$(TEST_PACKAGES))
+	$(Q)tests/deps $(PACKAGES) cracklib-runtime $(if $(filter $(TESTING),$(MAKECMDGOALS)),$(TEST_PACKAGES))
 
 ## deps-check: install what the tests need besides
 deps-check:
@@ -218,7 +218,7 @@ deps-ci:
 	    gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-aarch64-linux-gnu \
 	    libc6-dev-arm64-cross gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static \
 	    openjdk-17-jdk-headless libguava-java golang-github-dcso-bloom-cli php-cli php-redis redis-server \
-	    musl-tools build-essential dpkg-dev debhelper fakeroot lintian locales ruby nix-bin
+	    musl-tools build-essential dpkg-dev debhelper fakeroot lintian locales ruby nix-bin mmdebstrap
 
 ## demo: a weak-password filter and a URL filter from data that is on this machine
 demo:
@@ -319,6 +319,12 @@ emulated:
 	+$(Q)$(PARALLEL) all
 	$(Q)JOBS=$(JOBS) UNITS='$(patsubst $(BUILD)/unit/test_%,%,$(if $(FULL),$(UNIT),$(PORTABLE)))' \
 	    tests/run $(BUILD) $(EMULATED:%='tests/emulated %')
+
+## trixie: build on Debian 13 and run, there, the portable tests and some of the command line's (as root)
+TRIXIE_BATS := digest format golden redis_tls secret
+trixie:
+	$(Q)JOBS=$(JOBS) PACKAGES='$(PACKAGES) bats jq openssl python3 redis-server strace' tests/trixie $(BUILD)/trixie \
+	    $(call tagged,portable,$(UNIT_SRC)) $(TRIXIE_BATS:%=tests/cli/%.bats)
 
 ## systems: compile and link for macOS and the BSDs (npm fetches the compiler), and run what only OpenBSD would do
 systems:
