@@ -160,7 +160,7 @@ bool adding_open_memory(struct adding *a, struct err *err)
     if (a->sources.n == 0 && a->keyopt.secret_path != NULL && !keyopt_new(&a->keyopt, err))
         return false;
     struct design design = sized_design(a);
-    design.more = true;
+    design.grow = design.more = true;
     if (design.p == 0)
         design.p = MEMORY_FPR;
     header_begin(&h, &a->keyopt.rule, false);
