@@ -56,8 +56,8 @@ const struct opt adding_make_opts[] = {
 /* Of a filter in memory. So low that practically no record is lost to false positives. */
 static const double MEMORY_FPR = 1e-9;
 
-/* The design without a capacity: sized by a look at the input. The filters of --also may have many
- * of the keys. */
+/* The design. Without a capacity, it gets one from a look at the input; the number of distinct keys
+ * counts only without --also, whose filters may have many of them. */
 static struct design sized_design(const struct adding *a)
 {
     struct design design = a->design;

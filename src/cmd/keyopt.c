@@ -432,7 +432,8 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
 {
     uint8_t start[8];
     size_t len = read_start(path, start, sizeof start);
-    if (access(path, F_OK) != 0 && keyopt->n_files == 1 && keyopt_is_filter(keyopt->files[0]))
+    if (!err->helps && access(path, F_OK) != 0 && keyopt->n_files == 1 &&
+        keyopt_is_filter(keyopt->files[0]))
         fail_more(err, ", but '%s' is a filter: did you mean 'seen %s %s -k %s'?", keyopt->files[0],
                   keyopt->command->name, keyopt->files[0], path);
     if (len == 0 || format_is_filter(start, len))

@@ -88,14 +88,16 @@ bool design_plan(const struct design *d, uint64_t n, struct plan *plan, struct e
 /* ---- Growing filters for an unknown number of keys. */
 
 /* Sets the capacity of the first layer for the keys that come, from estimates of their records and
- * of the distinct keys among these (keys/survey.h). 0: unknown; then it may be the usual capacity.
+ * of the distinct keys among these (keys/survey.h). 0: unknown. Many records of which no estimate
+ * of the keys is known get the usual capacity, as an unknown number does.
  * write/refit.h corrects the size at the end, provided that it could keep the keys. */
 void design_expect(struct design *d, uint64_t records, uint64_t keys);
 
 /* The design of a filter like this one that begins with all its keys in one layer. */
 struct design design_anew(const struct header *h);
 
-/* Plans a growing filter with a first layer of the usual capacity. False: that one is not larger.
+/* Plans the filter anew with a first layer of the usual capacity. False: it does not grow, or its
+ * first layer is no larger than that.
  * The disk or the memory may be too small for the expected keys, but not for the actual ones. */
 bool design_usual(struct header *h);
 

@@ -148,7 +148,7 @@ double classic_sample(const struct layer *layer, const uint8_t *data, unsigned t
 double classic_fpr(const struct layer *layer, double set);
 
 /* The excess where values grow by one step from position to position: in small filters for low
- * rates it is most of the FPR. To within CLASSIC_FACTOR. */
+ * rates it is most of the FPR. To within CLASSIC_FACTOR for k up to 256; above that, too high. */
 struct classic_steps {
     unsigned bits; /* values wrap at 2^bits; 0: never */
     bool turns;    /* those in the upper half count down again */

@@ -181,6 +181,8 @@ static bool is_several(const char *text, size_t len)
     for (size_t at = 0; at < len; at++) {
         if (text[at] == '\n' && line > 0) {
             first = first > 0 ? first : line;
+            if (line > first)
+                return true;
             ended = line > LINE || line != first;
             line = 0;
         } else if (may_be_base64(text[at])) {
@@ -294,10 +296,10 @@ static bool check_content(const struct foreign_files *f, const char *anyway, str
     const struct kind *own = f->spec->kind, *kind;
     size_t len = f->in.len[0] < CONTENT_HEAD ? (size_t)f->in.len[0] : CONTENT_HEAD;
     const struct content *c = content_find(f->in.data[0], len);
+    if (c != NULL && c->is == CONTENT_OTHER && f->spec->base64)
+        return fail(err, "'%s' is %s in base64: 'base64 -d' decodes it%s", name, c->what, anyway);
     if (c != NULL && c->is != CONTENT_LAYOUT)
-        return f->spec->base64 ? fail(err, "'%s' is %s in base64: 'base64 -d' decodes it%s", name,
-                                      c->what, anyway)
-                               : fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
+        return fail(err, "'%s' is %s: %s%s", name, c->what, c->reader, anyway);
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++)
         if (kind != own && kind->layout->recognize != NULL && kind->layout->recognize(&f->in))
             return fail(err, "'%s' looks like one of %s, not of %s%s", name, kind->name, own->name,
@@ -331,7 +333,11 @@ bool foreign_read(struct foreign_files *f, const char *name, const struct layout
     bool ok = spec->kind->layout->read(spec, &f->in, filter, bits, &why);
     for (unsigned i = 0; ok && i < filter->n_layers; i++)
         ok = spec->kind->check(&filter->layer[i], &why);
-    return ok || fail(err, "cannot %s '%s' as %s: %s", done, name, spec->kind->name, why.text);
+    if (ok)
+        return true;
+    fail(err, "cannot %s '%s' as %s: %s", done, name, spec->kind->name, why.text);
+    err->helps = why.helps;
+    return false;
 }
 
 void foreign_close(struct foreign_files *f)

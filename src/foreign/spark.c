@@ -144,8 +144,11 @@ static bool parse(const uint8_t *p, uint64_t len, struct parts *f, struct err *e
     if (len < 4 || len < header_len(get_be32(p)))
         return fail(err, "it ends within its header");
     uint64_t version = get_be32(p);
-    if (version == 0x41414141) /* AAAA, the base64 of three zero bytes */
-        return fail(err, "it is base64, which 'seen import --base64' reads");
+    if (version == 0x41414141) { /* AAAA, the base64 of three zero bytes */
+        fail(err, "it is base64, which 'seen import --base64' reads");
+        err->helps = true;
+        return false;
+    }
     if (version < 1 || version > 2)
         return fail(err, "its version is %" PRId32 "; known are 1 and 2", (int32_t)version);
     uint64_t header = header_len(version), words = get_be32(p + header - 4);

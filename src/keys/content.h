@@ -24,7 +24,7 @@ struct content {
     const char *reader; /* the command that reads it, to follow a colon */
     enum {
         CONTENT_OTHER,
-        CONTENT_FILTER, /* a filter of another program */
+        CONTENT_FILTER, /* a filter of another program, or what may have one */
         CONTENT_LAYOUT, /* one that `seen import` reads */
     } is;
 };

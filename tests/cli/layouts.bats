@@ -313,6 +313,8 @@ END
         seen import --base64 --layout spark - -o f.seen < <(cat one)
     refuses "seen: cannot import 'one' as spark: it is base64, which 'seen import --base64' reads" \
         seen import --layout spark one -o f.seen
+    refuses "seen: cannot read 'one' as spark: it is base64, which 'seen import --base64' reads" \
+        seen stats --layout spark one
     # Two rows of a column, without padding: a filter of dcso may have bytes behind it.
     golden dcso/dc_n1000_p01.bloom >bloom
     base64 bloom >lines
@@ -325,6 +327,13 @@ END
             seen import --base64 --layout dcso rows -o f.seen
     done
     cat one lines >rows
+    refuses "seen: 'rows' is the base64 of several filters$wide" \
+        seen import --base64 --layout dcso rows -o f.seen
+    # A short row, and one that ends the file.
+    seen create --layout dcso -n 4 -p 0.5 tiny.seen -k a
+    (seen export tiny.seen -o -; printf u) >tiny
+    [ "$(stat -c %s tiny)" = 57 ]
+    (base64 -w 0 tiny; echo; cat one) >rows
     refuses "seen: 'rows' is the base64 of several filters$wide" \
         seen import --base64 --layout dcso rows -o f.seen
     base64 -w 100 bloom >rows

@@ -226,6 +226,8 @@ like_grep()
     [ "$(seen query -v --list few <<<b; printf 'c\na' | seen query -n --list few)" = 2:a ]
     run -1 seen query --list few -k a -v
     [ "$(seen query --list few -k a -k c -v)" = c ]
+    gzip -c old >old.gz
+    [ "$(seen query -c --list old.gz new)" = 33333 ]
     : >empty
     run -1 seen query --list empty few
     [ "$(seen query -vc --list empty few)" = 2 ]
