@@ -348,6 +348,8 @@ TEST(what_makes_no_key_is_named)
         {PREP_HEX | ENCODED(DECIMAL), {0}, "xx", "not hexadecimal"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!is_built(cases[i].prep))
+            continue;
         struct key_rule rule = {.terminator = '\n', .delimiter = '\t', .prep = cases[i].prep};
         memcpy(rule.field, cases[i].field, sizeof cases[i].field);
         struct batch *b = batch_new(&rule);
