@@ -343,7 +343,8 @@ static bool take_chunk(void *ctx, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    return sources_ask(&a->sources, &r->part, take_records, a, r, err);
+    return a->sources.n == 0 ? take_records(a, r, err)
+                             : sources_ask(&a->sources, &r->part, take_records, a, r, err);
 }
 
 /* Commits: one chunk at a time. */
@@ -358,26 +359,6 @@ static void warn_once(struct adding *a)
     if (s->warning[0] != '\0')
         say_warning("%s", s->warning);
     s->warning[0] = '\0';
-}
-
-/* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless
- * it was a signal. */
-static bool add_chunk(struct adding *a, struct added *r)
-{
-    struct err err;
-    enum add_result result =
-        store_add(a->store, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n, &r->done, &err);
-    warn_once(a);
-    if (result == ADD_OK)
-        return true;
-    a->feed.tally.records += r->done; /* of a chunk that does not come to its end */
-    if (result == ADD_FULL)
-        return feed_fail(&a->feed, r->done, "%s", err.text);
-    if (sig_caught())
-        return false;
-    say_failure(&err);
-    a->feed.failed = true;
-    return false;
 }
 
 /* How many of the first keys of a chunk are there already? */
@@ -420,13 +401,29 @@ static bool compare(struct adding *a, const struct added *r)
     return fits;
 }
 
-static bool commit_chunk(void *ctx, void *slot)
+/* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless
+ * it was a signal. */
+static bool add_chunk(void *ctx, void *slot)
 {
     struct adding *a = ctx;
     struct added *r = slot;
+    struct err err;
     bool compares = !a->compared && a->store->header->profile.n > 0 && r->keys.n > 0;
-    return !a->feed.failed && (!compares || compare(a, r)) &&
-           add_chunk(a, r); /* printing may fail meanwhile */
+    if (a->feed.failed || (compares && !compare(a, r))) /* printing may fail meanwhile */
+        return false;
+    enum add_result result =
+        store_add(a->store, writer_keys_hashes(&r->keys), r->keys.known, r->keys.n, &r->done, &err);
+    warn_once(a);
+    if (result == ADD_OK)
+        return true;
+    a->feed.tally.records += r->done; /* of a chunk that does not come to its end */
+    if (result == ADD_FULL)
+        return feed_fail(&a->feed, r->done, "%s", err.text);
+    if (sig_caught())
+        return false;
+    say_failure(&err);
+    a->feed.failed = true;
+    return false;
 }
 
 static void slot_free(void *slot)
@@ -466,7 +463,7 @@ bool adding_run(struct adding *a)
     f->ctx = a;
     f->slot_size = sizeof(struct added);
     f->work = take_chunk;
-    f->commit = commit_chunk;
+    f->commit = add_chunk;
     f->slot_free = slot_free;
     feed_run(f);
     a->store->state.learned = f->profile;

@@ -225,29 +225,26 @@ static size_t count_cut(const struct added *r, size_t prefix, size_t count, size
  * one run or, with false positives, a few. */
 enum { FEW_RUNS = 16 };
 
-static void print_records(struct dedup *d, struct added *r, size_t count)
+static bool print_records(void *ctx, void *slot)
 {
-    size_t written = 0;
+    struct dedup *d = ctx; /* its first member */
+    struct added *r = slot;
+    size_t written = 0, count = select_records(d, r, r->done);
+    d->n_selected += count;
+    if (d->adding.stopped) {
+        d->n_unprinted += count;
+        return false;
+    }
+    if ((count == 0 && !r->part.chunk->first_header) || d->output != PRINT_RECORDS)
+        return true;
     bool few_runs = count > 0 && !d->annotate &&
                     r->start[r->done][-1] == d->adding.keyopt.rule.terminator &&
                     count_runs(r->selected, r->done) <= FEW_RUNS;
     if (few_runs ? write_runs(d, r, &written) : write_copies(d, r, &written))
-        return;
+        return true;
     d->adding.stopped = true;
     d->n_unprinted += count_cut(r, d->annotate ? PREFIX : 0, count, written);
-}
-
-static bool print(void *ctx, void *slot)
-{
-    struct dedup *d = ctx; /* its first member */
-    struct added *r = slot;
-    size_t count = select_records(d, r, r->done);
-    d->n_selected += count;
-    if (d->adding.stopped)
-        d->n_unprinted += count;
-    else if ((count > 0 || r->part.chunk->first_header) && d->output == PRINT_RECORDS)
-        print_records(d, r, count);
-    return !d->adding.stopped;
+    return false;
 }
 
 /* Setting up. */
@@ -390,7 +387,7 @@ static int run(struct opt_parser *p)
     d.adding.lists = true;
     d.adding.feed.title = "reading";
     d.adding.sources.follow = true;
-    d.adding.feed.finish = print;
+    d.adding.feed.finish = print_records;
     int status = run_dedup(&d, p);
     adding_close(&d.adding);
     return status;

@@ -105,8 +105,6 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
 {
     const struct chunk *chunk = part->chunk;
     char limit[NUM_TEXT];
-    if (chunk->too_long == 0 || part->tally.bad_record)
-        return;
     const char *record = chunk->data + chunk->len;
     bool is_text = f->keyopt->rule.terminator == '\n';
     if (f->keyopt->rule.csv != NULL) {
@@ -148,7 +146,8 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     part->sample = f->samples ? f->sample[worker] : NULL;
     feed_start(part);
     part->failed = !f->work(f->ctx, slot, &part->err);
-    note_too_long(f, part);
+    if (chunk->too_long > 0 && !part->tally.bad_record)
+        note_too_long(f, part);
     batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {
         batch_wipe(part->batch);
@@ -237,18 +236,6 @@ static void slot_free(void *ctx, void *slot)
         f->slot_free(slot);
 }
 
-static struct input *open_key_input(const struct feed *f, struct err *err)
-{
-    struct input_spec spec = keyopt_input(f->keyopt);
-    spec.prompt = f->prompt;
-    spec.questions = f->questions;
-    if (f->refuse != NULL) {
-        spec.forbid_dev = f->refuse->st_dev;
-        spec.forbid_ino = f->refuse->st_ino;
-    }
-    return input_open(&spec, err);
-}
-
 static bool feed_input(struct feed *f)
 {
     struct err err;
@@ -258,7 +245,14 @@ static bool feed_input(struct feed *f)
     bool typed = from_stdin && isatty(STDIN_FILENO);
     if (typed)
         say_note("reading keys from the terminal, one a line; Ctrl-D ends them");
-    struct input *input = open_key_input(f, &err);
+    struct input_spec spec = keyopt_input(f->keyopt);
+    spec.prompt = f->prompt;
+    spec.questions = f->questions;
+    if (f->refuse != NULL) {
+        spec.forbid_dev = f->refuse->st_dev;
+        spec.forbid_ino = f->refuse->st_ino;
+    }
+    struct input *input = input_open(&spec, &err);
     if (input == NULL)
         return say_failure(&err);
     f->tally.input = f->input = input;

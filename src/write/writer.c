@@ -515,11 +515,13 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
     enum add_result result = ADD_FAILED;
     *done = 0;
     w->out->warning[0] = '\0';
+    w->out->clock = CLOCK_BELIEVED;
     if (!session_lock(&w->session, err))
         return ADD_FAILED;
-    if (advance_finish(&w->session, err) &&
-        advance_by_time(&w->session, w->options.threads, &w->out->clock, err) &&
-        catch_up(w, n, err))
+    bool on_time = !format_forgets(header_of(w)) ||
+                   (advance_finish(&w->session, err) &&
+                    advance_by_time(&w->session, w->options.threads, &w->out->clock, err));
+    if (on_time && catch_up(w, n, err))
         result = add_all(w, &call, err);
     session_unlock(&w->session);
     *done = call.done;
@@ -532,10 +534,9 @@ enum add_result writer_add(struct writer *w, struct hashes keys, uint64_t *known
 
 /* ---- The keys of a chunk. */
 
-static bool reserve_keys(struct writer_keys *keys, unsigned lanes, size_t more)
+/* Makes room for twice as many keys, and a batch. */
+static bool double_room(struct writer_keys *keys, unsigned lanes)
 {
-    if (keys->room - keys->n >= more)
-        return true;
     size_t room = 2 * keys->room + BATCH_MAX;
     uint64_t *known = realloc(keys->known, room / 64 * sizeof *known);
     if (known == NULL)
@@ -597,7 +598,7 @@ bool writer_keys_take(struct writer_keys *keys, const struct batch *b)
 {
     const struct hashes from = batch_hashes(b);
     unsigned lanes = key_rule_hash(b->rule)->lanes;
-    if (!reserve_keys(keys, lanes, BATCH_MAX))
+    if (keys->room - keys->n < BATCH_MAX && !double_room(keys, lanes))
         return false;
     if (keys->n == 0)
         free_copies(keys);
