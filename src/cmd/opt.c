@@ -418,13 +418,6 @@ static bool take_long(struct opt_parser *p, char *word, void *into)
     return take_given(p, opt, name[len] == '=' ? name + len + 1 : NULL, into);
 }
 
-/* "-name" is a long option with one hyphen. */
-static bool lacks_hyphen(const char *word)
-{
-    size_t len = strcspn(word + 1, "=");
-    return len > 1 && find_long(word + 1, len) != NULL;
-}
-
 /* "-n=VALUE" would give "=VALUE", which only a delimiter can be. */
 static bool refuse_equals(const struct opt_parser *p, const struct opt *opt, const char *value)
 {
@@ -438,7 +431,8 @@ static bool refuse_equals(const struct opt_parser *p, const struct opt *opt, con
 /* "-abc", or "-nVALUE". */
 static bool take_letters(struct opt_parser *p, char *word, void *into)
 {
-    if (lacks_hyphen(word))
+    size_t len = strcspn(word + 1, "=");
+    if (len > 1 && find_long(word + 1, len) != NULL) /* a long option with one hyphen */
         return opt_refuse(p->command, "unknown option '%s'; did you mean '-%s'?", word, word);
     for (char *at = word + 1; *at != '\0'; at++) {
         const struct opt *opt = find_letter(*at);

@@ -247,14 +247,6 @@ static bool print_each(const struct query *q, const struct batch *b, const struc
 }
 
 /* Appends the output for a batch to r->out. Memory may be read up to limit. */
-static bool print_batch(const struct query *q, const struct batch *b, const struct answers *a,
-                        const char *limit, struct result *r)
-{
-    if (is_labelled(q) || resumes(q) || q->annotate || q->counts)
-        return print_each(q, b, a, r);
-    return q->output != OUT_RECORDS || output_select(&r->out, b->record, b->n, a->selected, limit);
-}
-
 static bool answer_batch(struct query *q, const struct batch *b, const char *limit,
                          struct result *r, struct err *err)
 {
@@ -270,7 +262,12 @@ static bool answer_batch(struct query *q, const struct batch *b, const char *lim
     for (size_t w = 0; w < BATCH_MAX / 64; w++)
         a.selected[w] = q->invert ? a.of.good[w] & ~a.of.present[w] : a.of.present[w];
     r->selected += bits_count(a.selected, BATCH_MAX);
-    return print_batch(q, b, &a, limit, r) || fail(err, "out of memory");
+    bool ok = true;
+    if (is_labelled(q) || resumes(q) || q->annotate || q->counts)
+        ok = print_each(q, b, &a, r);
+    else if (q->output == OUT_RECORDS)
+        ok = output_select(&r->out, b->record, b->n, a.selected, limit);
+    return ok || fail(err, "out of memory");
 }
 
 static bool answer_chunk(void *ctx, void *slot, struct err *err)

@@ -203,15 +203,6 @@ bool sources_ask(struct sources *s, struct feed_part *part, sources_asker *ask, 
 
 /* ---- Queries. */
 
-/* Sets bits 0..n-1, except those of bad records. */
-static void find_good(const struct batch *b, uint64_t good[BATCH_MAX / 64])
-{
-    for (size_t w = 0; w < BATCH_MAX / 64; w++) {
-        size_t left = b->n > 64 * w ? b->n - 64 * w : 0;
-        good[w] = (left >= 64 ? ~UINT64_C(0) : ((uint64_t)1 << left) - 1) & ~b->bad[w];
-    }
-}
-
 static bool ask_counts(struct sources *s, const struct batch *b, struct sources_answers *answers,
                        struct err *err)
 {
@@ -244,7 +235,10 @@ bool sources_query(struct sources *s, const struct batch *b, struct sources_answ
                    struct err *err)
 {
     uint64_t *present = answers->present;
-    find_good(b, answers->good);
+    for (size_t w = 0; w < BATCH_MAX / 64; w++) { /* bits 0 to n - 1, without bad records */
+        size_t left = b->n > 64 * w ? b->n - 64 * w : 0;
+        answers->good[w] = (left >= 64 ? ~UINT64_C(0) : ((uint64_t)1 << left) - 1) & ~b->bad[w];
+    }
     memset(present, 0, sizeof answers->present);
     if (!(s->counts ? ask_counts : ask_filters)(s, b, answers, err))
         return false;

@@ -206,11 +206,6 @@ bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *
     return true;
 }
 
-static bool is_set(const uint8_t *data, uint64_t position)
-{
-    return data[position / 8] >> position % 8 & 1;
-}
-
 /* Keys whose positions are computed together. */
 struct group {
     size_t n;
@@ -248,7 +243,7 @@ AHEAD_INLINE void fetch_to_write(const uint8_t *data, const uint64_t *position, 
 static bool all_set(const uint8_t *data, const uint64_t *position, size_t n)
 {
     size_t i = 0;
-    while (i < n && is_set(data, position[i]))
+    while (i < n && (data[position[i] / 8] >> position[i] % 8 & 1) != 0)
         i++;
     return i == n;
 }

@@ -46,12 +46,6 @@ static const uint64_t P = UINT64_MAX - 58;
 static const uint64_t G = UINT64_MAX - 1468;
 static const double DEFAULT_FPR = 0.01;
 
-static uint64_t next(uint64_t h)
-{
-    h *= G;
-    return h < P ? h : h - P;
-}
-
 static void positions(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out)
 {
     struct classic c = classic_of(layer);
@@ -59,7 +53,8 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     for (size_t i = 0; i < n; i++) {
         uint64_t h = keys.lane0[i] < P ? keys.lane0[i] : keys.lane0[i] - P;
         for (unsigned j = 0; j < c.k; j++) {
-            h = next(h);
+            h *= G;
+            h = h < P ? h : h - P;
             *out++ = modulo(h, by);
         }
     }

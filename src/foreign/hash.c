@@ -356,12 +356,6 @@ static void update_bytes(struct state *s, const char *bytes)
     update_highway(s, packet);
 }
 
-static uint64_t rotate_halves(uint64_t x, unsigned bits)
-{
-    uint32_t low = rotate32((uint32_t)x, bits), high = rotate32((uint32_t)(x >> 32), bits);
-    return (uint64_t)high << 32 | low;
-}
-
 /* Makes the packet of the last n bytes of a key; n is 1 to PACKET - 1. */
 static void last_packet(const char *data, unsigned n, char packet[PACKET])
 {
@@ -382,7 +376,9 @@ static void update_rest(struct state *s, const char *data, unsigned n)
     char packet[PACKET];
     for (unsigned i = 0; i < LANES; i++) {
         s->a[i] += (uint64_t)n << 32 | n;
-        s->b[i] = rotate_halves(s->b[i], n);
+        uint32_t low = rotate32((uint32_t)s->b[i], n);
+        uint32_t high = rotate32((uint32_t)(s->b[i] >> 32), n);
+        s->b[i] = (uint64_t)high << 32 | low;
     }
     last_packet(data, n, packet);
     update_bytes(s, packet);

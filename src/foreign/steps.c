@@ -45,21 +45,16 @@ static unsigned distinct(const struct steps *s, uint64_t step, double start, dou
     return n;
 }
 
-static bool is_known(const struct steps *s, uint64_t step)
-{
-    for (uint64_t i = 0; i < s->n_found; i++)
-        if (s->found[i] == step)
-            return true;
-    return false;
-}
-
 /* The points are those of Kronecker's sequence with the golden ratio. One is enough where wraps
  * change no position. */
 static void add_step(struct steps *s, uint64_t step)
 {
     static const double GOLDEN = 0.6180339887498949;
-    if (s->n_found == MOST_STEPS || is_known(s, step))
+    if (s->n_found == MOST_STEPS)
         return;
+    for (uint64_t i = 0; i < s->n_found; i++)
+        if (s->found[i] == step)
+            return;
     s->found[s->n_found++] = step;
     unsigned points = s->wrap == 0 && !s->law.turns ? 1 : POINTS;
     for (unsigned i = 0; i < points; i++) {

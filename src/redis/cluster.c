@@ -313,14 +313,6 @@ static bool redirect(struct cluster *cl, const struct node *node, struct job *jo
     return true;
 }
 
-/* Is it a temporary refusal? The server has then not run the command. */
-static bool passes(const struct reply *r)
-{
-    return reply_is_error(r, "LOADING") || reply_is_error(r, "TRYAGAIN") ||
-           reply_is_error(r, "BUSY") || reply_is_error(r, "MASTERDOWN") ||
-           reply_is_error(r, "CLUSTERDOWN");
-}
-
 /* Keeps the reason why the node cannot be used, from its reply. */
 static void blame(struct cluster *cl, const struct node *node, const struct reply *r)
 {
@@ -335,7 +327,11 @@ static bool is_again(struct cluster *cl, const struct node *node, struct job *jo
 {
     if (redirect(cl, node, job, slot, r))
         return true;
-    if (!passes(r))
+    /* A temporary refusal: the server has not run the command. */
+    bool passes = reply_is_error(r, "LOADING") || reply_is_error(r, "TRYAGAIN") ||
+                  reply_is_error(r, "BUSY") || reply_is_error(r, "MASTERDOWN") ||
+                  reply_is_error(r, "CLUSTERDOWN");
+    if (!passes)
         return false;
     blame(cl, node, r);
     round->refused = true;

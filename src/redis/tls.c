@@ -88,17 +88,13 @@ const char *tls_version(void)
 }
 
 /* The first error of the last call: later ones say where it was met. */
-static const char *reason_of(unsigned long code)
+static const char *last_reason(void)
 {
+    unsigned long code = lib.ERR_peek_error();
     const char *reason = ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code))
                          : code != 0            ? lib.ERR_reason_error_string(code)
                                                 : NULL;
     return reason != NULL ? reason : "no reason given";
-}
-
-static const char *last_reason(void)
-{
-    return reason_of(lib.ERR_peek_error());
 }
 
 /* ---- A context: what is the same for all connections. */
@@ -284,12 +280,6 @@ void tls_close(struct tls_context *ctx)
 
 /* ---- A connection. */
 
-static bool is_ip(const char *name)
-{
-    unsigned char ignored[16];
-    return inet_pton(AF_INET, name, ignored) == 1 || inet_pton(AF_INET6, name, ignored) == 1;
-}
-
 /* The name that the certificate must bear; and, unless it is an address, the one that is asked
  * for: a server may have several. */
 static bool set_name(const struct tls *t, const char *name)
@@ -299,7 +289,8 @@ static bool set_name(const struct tls *t, const char *name)
         const char *text;
         void *p; /* SSL_ctrl's type; it is only read */
     } asked = {name};
-    if (is_ip(name))
+    unsigned char ignored[16];
+    if (inet_pton(AF_INET, name, ignored) == 1 || inet_pton(AF_INET6, name, ignored) == 1)
         return lib.X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1;
     return lib.X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 &&
            lib.SSL_ctrl(t->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, asked.p) ==

@@ -85,12 +85,6 @@ static bool make_slice(const struct combination *c, struct combiner *w, uint64_t
     return true;
 }
 
-/* Does a key that is only in the first set keep its count? */
-static bool keeps_first(enum counts_op op)
-{
-    return op == COUNTS_ADD || op == COUNTS_MAX || op == COUNTS_SUBTRACT || op == COUNTS_EXCEPT;
-}
-
 /* Sets *same if the blocks with fingerprints [first, last] can be copied from the first set: its
  * blocks have the same layout as those of the result, and the second set has no entry in them. That
  * is looked for only in a batch: with 8 keys for each part, few parts have none. */
@@ -99,8 +93,10 @@ static bool find_same(const struct combination *c, struct combiner *w, uint64_t 
 {
     enum { FEW = 8 };
     const struct counted *a = &c->set[0].counted, *b = &c->set[1].counted;
-    *same = c->n == 2 && keeps_first(c->op) && a->bits == c->design.bits &&
-            a->low == c->design.low &&
+    /* A key that is only in the first set keeps its count. */
+    bool keeps_first = c->op == COUNTS_ADD || c->op == COUNTS_MAX || c->op == COUNTS_SUBTRACT ||
+                       c->op == COUNTS_EXCEPT;
+    *same = c->n == 2 && keeps_first && a->bits == c->design.bits && a->low == c->design.low &&
             b->entries / FEW <= counted_blocks(&c->design) / COUNTED_STRETCH;
     if (!*same)
         return true;
