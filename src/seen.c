@@ -15,6 +15,7 @@
 
 #include "base/say.h"
 #include "base/typing.h"
+#include "base/visible.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "file/lock.h"
@@ -174,12 +175,12 @@ static int unknown_command(const char *name)
             NULL,
             "'%s' is a file, not a command; 'seen dedup <%s' prints each of its lines "
             "once, 'seen create FILTER %s' makes a filter of them",
-            name, name, name);
+            name, SHELL_FILE(name), SHELL_FILE(name));
     if (keyopt_is_filter(name))
         return opt_misuse(NULL,
                           "'%s' is a filter, not a command, which comes first; 'seen stats %s' "
                           "says what it holds",
-                          name, name);
+                          name, SHELL_FILE(name));
     return opt_misuse(NULL, "'%s' is not a command", name);
 }
 
@@ -359,7 +360,7 @@ static int run(int argc, char **argv)
     for (int i = 2; word[0] == '-' && i < argc; i++)
         if (find_command(argv[i]) != NULL)
             return opt_misuse(NULL, "option '%s' goes after the command: seen %s %s ...", word,
-                              argv[i], word);
+                              argv[i], SHELL_WORD(word));
     struct typing t = typing_begin(word, strlen(word));
     typing_offer(&t, "--version");
     typing_offer(&t, "--help");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/visible.h"
 
+#include <ctype.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_control_char(const char *s, size_t n)
@@ -58,4 +60,35 @@ size_t visible_print(FILE *out, const char *s)
         total += n;
     }
     return total;
+}
+
+/* Is each character one that no shell treats specially, wherever it stands? */
+static bool is_shell_word(const char *s)
+{
+    bool plain = s[0] != '\0';
+    for (; *s != '\0'; s++)
+        plain &= (unsigned char)*s >= 0x80 || isalnum((unsigned char)*s) || strchr("%+,-./:@_", *s);
+    return plain;
+}
+
+static bool is_visible(const char *s)
+{
+    char *copy = malloc(VISIBLE_ROOM(strlen(s)));
+    bool same = copy == NULL || visible_copy(copy, s) == strlen(s);
+    free(copy);
+    return same;
+}
+
+const char *shell_word(char out[static SHELL_ROOM], const char *prefix, const char *s)
+{
+    bool visible = is_visible(s), plain = visible && is_shell_word(s);
+    const char *open = plain ? "" : visible ? "'" : "$'";
+    size_t n = (size_t)snprintf(out, SHELL_ROOM, "%s%s", prefix, open);
+    for (; *s != '\0' && n < SHELL_ROOM - 8; s++)
+        if (*s == '\'')
+            n += (size_t)snprintf(out + n, 5, "%s", visible ? "'\\''" : "\\'");
+        else
+            n += (size_t)snprintf(out + n, 3, "%s%c", *s == '\\' && !visible ? "\\" : "", *s);
+    snprintf(out + n, 2, "%s", plain ? "" : "'");
+    return out;
 }

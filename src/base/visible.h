@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Makes untrusted text, such as file names, safe for a terminal, which obeys control characters.
  * Control characters and bytes that are not UTF-8 become escapes such as \n and \x1b. utf8_len
- * recognizes UTF-8.
+ * recognizes UTF-8. SHELL_FILE and SHELL_WORD are for commands that a message proposes.
  */
 #ifndef BASE_VISIBLE_H
 #define BASE_VISIBLE_H
@@ -17,6 +17,17 @@ size_t visible_copy(char *out, const char *s);
 
 /* Prints s; returns the number of bytes. */
 size_t visible_print(FILE *out, const char *s);
+
+/* Room for a name of PATH_MAX bytes, each quoted. */
+#define SHELL_ROOM (4 * 4096 + 8)
+
+/* Copies s as one word of a shell command, behind the prefix; in quotes where it needs them. The
+ * word is complete once control characters are made visible: $'a\nb'. Returns `out`. */
+const char *shell_word(char out[static SHELL_ROOM], const char *prefix, const char *s);
+
+/* A value, such as a key; the name of a file, which is no option. Valid to the end of the block. */
+#define SHELL_WORD(s)    shell_word((char[SHELL_ROOM]){0}, "", s)
+#define SHELL_FILE(name) shell_word((char[SHELL_ROOM]){0}, (name)[0] == '-' ? "./" : "", name)
 
 /* The length (1 to 4) of the character at the start of s[0..len). 0 if there is none: a stray byte,
  * a truncated character, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */

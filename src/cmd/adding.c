@@ -167,6 +167,7 @@ bool adding_open_memory(struct adding *a, struct err *err)
     if (!keyopt_check_digest(&a->keyopt, err) || !header_design(&h, &design, 0, err))
         return false;
     a->store = store_in_memory(&h, err);
+    a->keyopt.apart = true;
     if (a->store == NULL && a->design.n == 0 && design_usual(&h))
         a->store = store_in_memory(&h, err);
     return a->store != NULL;

@@ -507,6 +507,7 @@ static bool create(struct create *c)
     c->assembly.out = c->path;
     c->assembly.prints = c->json;
     c->assembly.threads = c->keyopt.threads;
+    c->assembly.borrow = &(const struct borrow){0};
     bool opened = assembly_begin(&c->assembly, &err) &&
                   (c->from == NULL || assembly_inputs(&c->assembly, &c->from, 1, "", &err));
     if (!warn_inputs(&c->assembly, opened)) {

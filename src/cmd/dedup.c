@@ -11,6 +11,7 @@
 #include "base/output.h"
 #include "base/say.h"
 #include "base/sig.h"
+#include "base/visible.h"
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
@@ -257,9 +258,11 @@ static void advise_input(const struct adding *a, struct err *err)
     if (keyopt_advise_order(&a->keyopt, a->path, err) || !(is_stdin || keyopt_is_list(a->path)))
         return;
     if (a->keyopt.n_keys > 0)
-        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N '%s'", a->path);
+        fail_more(err, "; -k gives a key, -f chooses a field: seen dedup -f N %s",
+                  SHELL_FILE(a->path));
     else
-        fail_more(err, "; without FILTER: seen dedup '%s'%s", a->path, files > 0 ? " FILE..." : "");
+        fail_more(err, "; without FILTER: seen dedup %s%s", is_stdin ? "-" : SHELL_FILE(a->path),
+                  files > 0 ? " FILE..." : "");
 }
 
 /* The sources are for the same keys as FILTER. */

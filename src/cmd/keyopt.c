@@ -14,6 +14,7 @@
 #include "base/num.h"
 #include "base/private.h"
 #include "base/say.h"
+#include "base/visible.h"
 #include "keys/content.h"
 #include "keys/gzip.h"
 
@@ -354,6 +355,7 @@ struct input_spec keyopt_input(const struct keyopt *keyopt)
         .secret = keyopt->rule.secret,
         .header = keyopt->header,
         .csv = keyopt->rule.csv,
+        .apart = keyopt->apart,
         .longest = keyopt->memory / 2 < SIZE_MAX ? (size_t)(keyopt->memory / 2) : SIZE_MAX,
         .prints = keyopt->prints};
 }
@@ -361,7 +363,8 @@ struct input_spec keyopt_input(const struct keyopt *keyopt)
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
 {
     const char *first = keyopt->n_files > 0 ? keyopt->files[0] : "-";
-    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 || input_fail_open(first, err);
+    return strcmp(first, "-") == 0 || access(first, R_OK) == 0 ||
+           input_fail_open(first, keyopt->apart, err);
 }
 
 void keyopt_wipe(struct keyopt *keyopt)
@@ -435,23 +438,22 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
     if (!err->helps && access(path, F_OK) != 0 && keyopt->n_files == 1 &&
         keyopt_is_filter(keyopt->files[0]))
         fail_more(err, ", but '%s' is a filter: did you mean 'seen %s %s -k %s'?", keyopt->files[0],
-                  keyopt->command->name, keyopt->files[0], path);
+                  keyopt->command->name, SHELL_FILE(keyopt->files[0]), SHELL_WORD(path));
     if (len == 0 || format_is_filter(start, len))
         return false;
-    if (err->helps)
-        return true;
     for (size_t i = 0; i < keyopt->n_files; i++)
         if (keyopt_is_filter(keyopt->files[i])) {
-            fail_more(err, ", but '%s' is: FILTER comes first", keyopt->files[i]);
+            fail(err, "'%s' is not a seen filter, but '%s' is: FILTER comes first", path,
+                 keyopt->files[i]);
             return true;
         }
-    return false;
+    return err->helps;
 }
 
 void keyopt_advise_list(const char *path, struct err *err)
 {
     if (!err->helps && keyopt_is_list(path))
-        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", path);
+        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", SHELL_FILE(path));
 }
 
 void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err)

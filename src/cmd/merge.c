@@ -6,6 +6,7 @@
 
 #include "base/num.h"
 #include "base/say.h"
+#include "base/visible.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "cmd/opt.h"
@@ -319,7 +320,8 @@ static bool merge(struct merge *m, char **paths, unsigned n)
                   assembly_inputs(made, (const char *const *)paths, n, done, &err);
     bool ok = warn_inputs(made, opened) && assembly_check_sound(made, &err);
     if (!ok && n == 1 && !made->replace && keyopt_is_filter(out) && keyopt_is_filter(paths[0]))
-        fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", out, out, paths[0]);
+        fail_more(&err, "; to keep its keys: seen merge --force -o %s %s %s", SHELL_FILE(out),
+                  SHELL_FILE(out), SHELL_FILE(paths[0]));
     if (!ok && made->in != NULL && made->n_in < n)
         keyopt_advise_list(paths[made->n_in], &err); /* the one that could not be opened */
     ok = ok ? merge_inputs(m) : say_failure(&err);

@@ -13,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/say.h"
 #include "base/typing.h"
+#include "base/visible.h"
 #include "cmd/cmd.h"
 #include "cmd/keyopt.h"
 #include "keys/digest.h"
@@ -423,9 +424,9 @@ static bool refuse_equals(const struct opt_parser *p, const struct opt *opt, con
 {
     if (value == NULL || value[0] != '=' || (opt->id == 'd' && value[1] == '\0'))
         return true;
-    return opt_refuse(p->command,
-                      "'-%c%s' would give '%s': did you mean '-%c %s'? (for '%s': --%s=%s)",
-                      opt->id, value, value, opt->id, value + 1, value, opt->name, value);
+    return opt_refuse(
+        p->command, "'-%c%s' would give '%s': did you mean '-%c %s'? (for '%s': --%s=%s)", opt->id,
+        value, value, opt->id, SHELL_WORD(value + 1), value, opt->name, SHELL_WORD(value));
 }
 
 /* "-abc", or "-nVALUE". */
@@ -473,7 +474,7 @@ static bool check_operands(const struct opt_parser *p)
     if (p->n_operands < c->least)
         return opt_refuse(c, "no %s given", c->operand);
     if (lacks_out && (too_many || c->output != NULL) && p->n_operands > 1 && missing != NULL)
-        return opt_refuse(c, "no output file given; did you mean -o %s?", missing);
+        return opt_refuse(c, "no output file given; did you mean -o %s?", SHELL_FILE(missing));
     if (too_many)
         return opt_refuse(c, "more than one %s given%s", c->operand,
                           lacks_out ? "; the name of the output goes after -o" : "");
@@ -481,7 +482,7 @@ static bool check_operands(const struct opt_parser *p)
         return opt_refuse(c, "no output file given (-o %s)", c->output);
     if (p->out != NULL && missing != NULL && keyopt_is_filter(p->out) && c != &cmd_import)
         return opt_refuse(c, "there is no '%s', but '%s' is a filter: did you mean %s -o %s?",
-                          missing, p->out, p->out, missing);
+                          missing, p->out, SHELL_FILE(p->out), SHELL_FILE(missing));
     return true;
 }
 
@@ -549,8 +550,8 @@ static bool check_not_with(const struct opt_parser *p, const struct opt *opt)
         return true;
     const char *other = show_word(word, len, shown), *missing = missing_operand(p, 1);
     if (opt->id == 'k' && missing != NULL)
-        return opt_refuse(p->command, "there is no file '%s'; each key has its own -k: -k '%s'",
-                          missing, missing);
+        return opt_refuse(p->command, "there is no file '%s'; each key has its own -k: -k %s",
+                          missing, SHELL_WORD(missing));
     if (opt->why != NULL)
         return opt_refuse(p->command, "%s %s: not with %s", name_of(opt), opt->why, other);
     return opt_refuse(p->command, "%s and %s cannot go together", name_of(opt), other);

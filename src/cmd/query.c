@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +14,7 @@
 #include "base/output.h"
 #include "base/private.h"
 #include "base/say.h"
+#include "base/visible.h"
 #include "cmd/adding.h"
 #include "cmd/cmd.h"
 #include "cmd/feed.h"
@@ -517,8 +517,6 @@ static bool check_first(const struct query *q, const struct opt_parser *p)
     bool is_stdin = strcmp(q->list, "-") == 0;
     if (again && is_stdin)
         return opt_refuse(&cmd_query, "standard input is the list: KEYFILE or -k gives the keys");
-    if (!is_stdin && access(q->list, R_OK) != 0)
-        return say_error("cannot open '%s': %s", q->list, strerror(errno));
     return !keyopt_is_filter(q->list) ||
            opt_refuse(&cmd_query, "'%s' is a filter, not a list: it is given without --list",
                       q->list);
@@ -557,7 +555,7 @@ static void advise_filter(const struct query *q, const char *path, struct err *e
         fail_more(err,
                   "; 'seen query --list %s' asks its lines, 'seen create FILTER %s' makes one of "
                   "them",
-                  path, path);
+                  SHELL_FILE(path), SHELL_FILE(path));
 }
 
 static bool open_query(struct query *q)

@@ -60,13 +60,14 @@ static bool shrink(struct shrink *s, char **path, struct err *err)
         m->out = *path;
     m->replace = in_place || s->force;
     m->prints = s->json;
+    m->borrow = &(const struct borrow){0};
     bool opened =
         assembly_begin(m, err) && assembly_inputs(m, (const char *const *)path, 1, "", err);
     if (!warn_inputs(m, opened))
         return false;
-    if (in_place && !m->replaces_input)
-        return fail(err, "'%s' was replaced meanwhile", m->out);
-    return shrink_input(m, s->p, err) && assembly_commit(m, err);
+    return shrink_input(m, s->p, err) &&
+           (!in_place || m->replaces_input || fail(err, "'%s' was replaced meanwhile", m->out)) &&
+           assembly_commit(m, err);
 }
 
 static int run(struct opt_parser *p)

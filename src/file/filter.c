@@ -18,6 +18,7 @@
 #include "base/output.h"
 #include "base/ram.h"
 #include "base/sig.h"
+#include "base/visible.h"
 #include "keys/content.h"
 #include "keys/xxh3.h"
 #include "kind/foreign.h"
@@ -127,7 +128,7 @@ static bool cannot_open(const struct filter *f, struct err *err)
     if (kind == NULL)
         return fail_errno(err, "cannot open '%s'", f->path);
     fail(err, "there is no '%s', but '%s%s': %sseen import --layout %s %s -o FILTER", f->path,
-         f->path, kind->layout->suffix[0], others_add(f), kind->name, f->path);
+         f->path, kind->layout->suffix[0], others_add(f), kind->name, SHELL_FILE(f->path));
     err->helps = true;
     return false;
 }
@@ -268,17 +269,20 @@ static void name_content(const struct filter *f, const struct layout_foreign *in
     for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++)
         if (kind_is_foreign(kind) && kind->layout->recognize != NULL &&
             kind->layout->recognize(in)) {
-            int len = (int)layout_base(kind->layout, f->path);
-            fail_more(err, ": it looks like one of %s; %sseen import --layout %s %.*s -o FILTER",
-                      kind->name, others_add(f), kind->name, len, f->path);
+            fail_more(err, ": it looks like one of %s; %sseen import --layout %s %s -o FILTER",
+                      kind->name, others_add(f), kind->name, SHELL_FILE(f->path));
             err->helps = true;
             return;
         }
     const struct content *c = content_find(in->data[0], n);
     bool helps = c != NULL && c->is != CONTENT_OTHER;
     err->helps = helps;
+    const char *unpack = c != NULL && !helps ? strstr(c->reader, " -dc FILE |") : NULL;
     if (c != NULL)
         fail_more(err, ": it is %s%s%s", c->what, helps ? "; " : "", helps ? c->reader : "");
+    if (unpack != NULL)
+        fail_more(err, "; %.*s -dc %s >NEW unpacks it", (int)(unpack - c->reader), c->reader,
+                  SHELL_FILE(f->path));
 }
 
 /* Adds to the message about a file that is not a filter what it seems to be. A layout is recognised

@@ -2,6 +2,7 @@
 #include "keys/content.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Files are not joined as they are: the last line of one may lack its newline. */
@@ -63,8 +64,24 @@ static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t l
     return true;
 }
 
+/* {"m":M,"k":K,"b":"..." with any numbers. */
+static bool is_bitsandblooms(const void *head, size_t n)
+{
+    char start[64];
+    int end = 0;
+    snprintf(start, sizeof start, "%.*s", (int)(n < sizeof start ? n : sizeof start),
+             (const char *)head);
+    (void)sscanf(start, "{\"m\":%*[0-9],\"k\":%*[0-9],\"b\":\"%n", &end);
+    return end > 0;
+}
+
 const struct content *content_find(const void *head, size_t n)
 {
+    static const struct content json = {.what = "a BloomFilter of bits-and-blooms",
+                                        .reader = "'seen import --layout bitsandblooms' reads it",
+                                        .is = CONTENT_LAYOUT};
+    if (is_bitsandblooms(head, n))
+        return &json;
     for (size_t i = 0; i < sizeof contents / sizeof *contents; i++)
         if (has_magic(head, n, contents[i].magic, contents[i].len, contents[i].at))
             return &contents[i];
@@ -131,7 +148,7 @@ static const char *wide_name(const struct bytes *b, const uint8_t *head)
 static bool is_binary(const struct bytes *b)
 {
     size_t nul = b->nul[0] + b->nul[1];
-    return (b->n >= 256 && nul * 4 >= b->n) ||
+    return (b->n >= 64 && nul * 4 >= b->n) ||
            (b->controls >= 8 && b->different >= 8 && b->controls * 12 >= b->n);
 }
 

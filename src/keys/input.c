@@ -287,10 +287,11 @@ static void leave_file(struct input *in, struct file *f)
     file_release(in, f);
 }
 
-bool input_fail_open(const char *name, struct err *err)
+bool input_fail_open(const char *name, bool apart, struct err *err)
 {
-    bool is_url = errno == ENOENT && strncmp(name, "http", 4) == 0 && strstr(name, "://") != NULL;
-    bool is_key = errno == ENOENT && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
+    bool may_be = errno == ENOENT && !apart;
+    bool is_url = may_be && strncmp(name, "http", 4) == 0 && strstr(name, "://") != NULL;
+    bool is_key = may_be && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
     fail_errno(err, "cannot open '%s'", name);
     return is_url   ? fail_more(err, " (-k gives a key; curl -sSf 'URL' | seen ... reads a list)")
            : is_key ? fail_more(err, " (-k gives a key)")
@@ -306,7 +307,7 @@ static struct file *file_open(struct input *in, size_t index, struct err *err)
          * another thread takes would go unnoticed. */
         fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0) {
-            input_fail_open(name, err);
+            input_fail_open(name, in->spec.apart, err);
             return NULL;
         }
     }

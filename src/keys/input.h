@@ -51,6 +51,7 @@ struct input_spec {
     const struct csv
         *csv;         /* the files are CSV; `header` is 1 if their first records name columns */
     bool secret;      /* bytes read are overwritten after use */
+    bool apart;       /* -k gives none of these keys: a missing file is not taken for a key */
     bool prints;      /* refuse the file that standard output goes to */
     dev_t forbid_dev; /* refuse this file as input: the filter itself; both 0: none */
     ino_t forbid_ino;
@@ -61,9 +62,9 @@ struct input_spec {
  * are no faster. */
 enum { INPUT_CHUNK = 512 << 10 };
 
-/* Sets *err, from errno: the key file cannot be opened. Also suggests -k if there is no such file
- * and the name may be a key: it has no '/', or is a URL. Returns false. */
-bool input_fail_open(const char *name, struct err *err);
+/* Sets *err, from errno: the key file cannot be opened. Unless `apart`, also suggests -k if there
+ * is no such file and the name may be a key: it has no '/', or is a URL. Returns false. */
+bool input_fail_open(const char *name, bool apart, struct err *err);
 
 enum input_got {
     INPUT_CHUNK_READ,

@@ -12,6 +12,7 @@
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/session.h"
+#include "write/borrow.h"
 
 void (*advance_step)(int step);
 
@@ -157,20 +158,20 @@ static bool end_period(struct session *s, struct err *err)
     return session_change(s, &h, err);
 }
 
-static bool check_forgets(const struct filter *f, struct err *err)
+static bool check_forgets(const struct header *h, const char *path, struct err *err)
 {
-    return format_forgets(&f->header) ||
+    return format_forgets(h) ||
            fail(err,
                 "'%s' has no generations, so it cannot be rotated; 'seen create "
                 "--generations' makes filters that can be",
-                f->path);
+                path);
 }
 
 /* It may be another file than the one that was opened. */
 static bool rotate_now(struct session *s, struct rotation *r, struct err *err)
 {
     const struct header *h = &s->filter->header;
-    if (!check_forgets(s->filter, err) || !advance_finish(s, err))
+    if (!check_forgets(h, s->filter->path, err) || !advance_finish(s, err))
         return false;
     r->emptied = (double)chain_oldest_keys(h, &s->counters);
     if (h->period == 0 || r->force)
@@ -195,9 +196,11 @@ bool advance_rotate(const char *path, struct rotation *r, struct err *err)
     struct filter f;
     struct session s;
     struct err why;
-    if (!filter_open(&f, path, FILTER_WRITE, err))
+    struct header h;
+    if (!borrow_read_header(path, &(const struct borrow){0}, &h, err) ||
+        !check_forgets(&h, path, err) || !filter_open(&f, path, FILTER_WRITE, err))
         return false;
-    bool ok = check_forgets(&f, err) && session_begin(&s, &f, err);
+    bool ok = session_begin(&s, &f, err);
     if (ok) {
         ok = rotate_once(&s, r, err);
         ok = session_end(&s, true, ok ? err : &why) && ok;

@@ -14,6 +14,7 @@
 #include "keys/xxh3.h"
 #include "file/design.h"
 #include "file/header.h"
+#include "write/borrow.h"
 #include "write/combine.h"
 #include "write/writer.h"
 
@@ -54,7 +55,7 @@ bool change_suits(const char *name, bool *suits, struct err *err)
     *suits = false;
     if (disk_is_address(name))
         return true;
-    if (!filter_read_header(name, &h, err))
+    if (!borrow_read_header(name, &(const struct borrow){0}, &h, err))
         return false;
     *suits = combine_counts(&h);
     return true;

@@ -185,6 +185,67 @@ db.commit()' <list
     sh -c "${command//FILE.../empty -- -x}" | cmp - <(printf 'a\nb\nc\nd\n')
 }
 
+# propose PATTERN COMMAND...: the command that the message of a refused one proposes, PATTERN as for sed.
+propose()
+{
+    run -2 --separate-stderr "${@:2}" </dev/null
+    echo "$stderr" >&2
+    command=$(sed -n "s/.*$1.*/\\1/p" <<<"${stderr_lines[0]}")
+    [ -n "$command" ]
+}
+
+@test "the commands of messages name files as a shell reads them" {
+    local command dir name
+    # shellcheck disable=SC2016 # it is a name
+    for name in plain "-x it's" $'line\nof \\ it\'s' '$HOME `id` "*"' $'\xff' '=ä;b'; do
+        dir=$(mktemp -d -p "$BATS_TEST_TMPDIR")
+        cd "$dir"
+        wild | tr -d '\0\r' | sed '/^$/d' >"$dir/$name.list"
+        seen create "$dir/f" "$dir/$name.list"
+        cp f "$dir/$name.seen"
+        seen create --layout dcso d "./$name.list"
+        seen export d -o "$dir/$name.dcso"
+        gzip -k -- "$name.dcso"
+        # Each of them reads the list, and finds or prints each record once.
+        propose "; '\(seen query .*\)' asks" seen query -- "$name.list"
+        bash -c "$command -k plain"
+        propose ", '\(seen create .*\)' makes one" seen query -- "$name.list"
+        bash -c "${command/FILTER/g}"
+        cmp <(seen stats --json f | jq .keys_added) <(seen stats --json g | jq .keys_added)
+        propose "; '\(seen create .*\)' makes one" seen stats -- "$name.list"
+        bash -c "${command/FILTER/h}"
+        propose 'without FILTER: \(seen .*\)' seen dedup --no-sync -- "$name.list"
+        seen dedup <"$name.list" | cmp - <(bash -c "$command")
+        propose 'field: \(seen .*\)' seen dedup -k 1 -- "$name.list"
+        seen dedup <"$name.list" | cmp - <(bash -c "${command/ N / 1 }")
+        propose "command; '\(seen .*\)' prints each" seen "./$name.list"
+        seen dedup <"$name.list" | cmp - <(bash -c "$command")
+        # Filters, and what is meant of two names.
+        propose "; '\(seen stats.*\)' says" seen "./$name.seen"
+        bash -c "$command"
+        propose "did you mean '\(seen .*\)'?" seen query -- "$name" "$name.seen"
+        bash -c "$command -0" || [ $? = 1 ] # a key may have a newline
+        propose 'mean \(-o .*\)?' seen merge -- "$name.seen" "$name.new"
+        bash -c "seen merge f f $command"
+        [ -e "$name.new" ]
+        rm -- "$name.new"
+        propose 'mean \(.* -o .*\)?' seen shrink -o "$name.seen" -- "$name.new"
+        bash -c "seen shrink $command"
+        [ -e "$name.new" ]
+        propose 'its keys: \(seen .*\)' seen merge -o "$name.seen" -- "$name.new"
+        bash -c "$command"
+        propose 'its own -k: \(.*\)' seen query f -k a -- "$name"
+        printf '%s\0' "$name" | cmp - <(bash -c "seen dedup -0 $command")
+        # Files of another program.
+        propose '; \(seen import .*\)' seen verify -- "$name.dcso"
+        bash -c "${command/FILTER/i}"
+        seen verify i
+        propose '; \(gzip .*\) unpacks it' seen verify -- "$name.dcso.gz"
+        bash -c "${command/NEW/j}"
+        cmp j "$dir/$name.dcso"
+    done
+}
+
 @test "commands that messages about other kinds of files show" {
     wild | tr '\r' '!' >list
     tr '\n' '\r' <list >cr

@@ -264,11 +264,10 @@ END
     printf 'apple\npear\n1\n' >lines
     quiet seen create f.seen lines
     # A value behind its letter has no '='.
-    for name in -k=apple -k== -k=; do
-        refuses "seen: '$name' would give '${name#-k}': did you mean '-k ${name#-k=}'? (for '${name#-k}': --key=${name#-k})" \
-            seen query f.seen $name
-    done
-    refuses "seen: '-o=g' would give '=g': did you mean '-o g'? (for '=g': --output==g)" seen merge -o=g f.seen f.seen
+    refuses "seen: '-k=apple' would give '=apple': did you mean '-k apple'? (for '=apple': --key='=apple')" \
+        seen query f.seen -k=apple
+    refuses "seen: '-k=' would give '=': did you mean '-k '''? (for '=': --key='=')" seen query f.seen -k=
+    refuses "seen: '-o=g' would give '=g': did you mean '-o g'? (for '=g': --output='=g')" seen merge -o=g f.seen f.seen
     run -1 seen query f.seen --key==apple -k =pear
     run -0 seen query -d= -f1 f.seen <<<apple=1
     # sort's -k, which never reads the input.
@@ -295,8 +294,8 @@ END
         seen stats -j f.seen
     refuses "seen: option '--threads': 'x' is not a whole number from 1 to 1024" seen stats -j x f.seen
     refuses "seen: option '--threads': 'lines' is not a whole number from 1 to 1024" seen query -j lines f.seen
-    refuses "seen: there is no file 'pear'; each key has its own -k: -k 'pear'" seen query f.seen -k apple pear
-    refuses "seen: there is no file 'pear'; each key has its own -k: -k 'pear'" seen query f.seen -k apple pear lines
+    refuses "seen: there is no file 'pear'; each key has its own -k: -k pear" seen query f.seen -k apple pear
+    refuses "seen: there is no file 'pear'; each key has its own -k: -k pear" seen query f.seen -k apple pear lines
     refuses "seen: --key gives the keys, and -f chooses fields of records: not with KEYFILE" \
         seen query f.seen -k apple lines
     refuses "seen: cannot open 'https://x.example/l?a&b': No such file or directory (-k gives a key; curl -sSf 'URL' | seen ... reads a list)" \
@@ -645,17 +644,17 @@ END
     seq 9 >list
     for option in --create '--max-fpr 0.1' --rotate-at-capacity --no-sync '--sync-every 1'; do
         # shellcheck disable=SC2086
-        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup 'list'" \
+        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup list" \
             seen dedup $option list </dev/null
         # shellcheck disable=SC2086
-        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup 'list' FILE..." \
+        refuses "seen: 'list' is not a seen filter; without FILTER: seen dedup list FILE..." \
             seen dedup $option list list
     done
-    seen dedup 'list' | cmp - list
+    seen dedup list | cmp - list
     # Keys were given, or no lines are there.
-    refuses "seen: 'list' is not a seen filter; -k gives a key, -f chooses a field: seen dedup -f N 'list'" \
+    refuses "seen: 'list' is not a seen filter; -k gives a key, -f chooses a field: seen dedup -f N list" \
         seen dedup list -k 2
-    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: seen dedup '-'" \
+    refuses "seen: a filter is a file, and cannot come from standard input; without FILTER: seen dedup -" \
         seen dedup --no-sync - <list
     refuses "seen: a filter is a file, and cannot come from standard input" seen query - list
     : >empty

@@ -451,10 +451,9 @@ chosen to do harm; a filter made with --secret takes them" ]
     uri=redis://127.0.0.1:1/x
     refuses "seen: '$uri' is an address: keys can be removed only from files that 'seen create --counted' makes" \
         seen remove "$uri" -k a
-    for command in dedup rotate; do
-        run -2 --separate-stderr seen $command n.seen </dev/null
-        [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
-    done
+    run -2 --separate-stderr seen dedup n.seen </dev/null
+    [[ $stderr == "seen: 'n.seen' is a counted set, which takes keys in whole batches, "* ]]
+    rejects "seen: 'n.seen' has no generations, so it cannot be rotated; *" seen rotate n.seen
     [ "$(seen dedup --create --also n.seen g.seen <<<$'a\nb')" = b ]
     refuses "seen: --batch-id is for counted sets, which 'seen create --counted' makes" \
         seen add --batch-id x f.seen -k b

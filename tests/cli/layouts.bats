@@ -267,7 +267,7 @@ END
     seen export f.seen -o long.json
     [ "$(size long.json)" -gt 9000 ]
     [ "$(seen query -c long.json keys)" = 9000 ]
-    for command in 'verify F' 'create --from F g.seen' 'add F keys' 'dedup F -k a' 'remove F keys'; do
+    for command in 'verify F' 'add F keys' 'dedup F -k a' 'export F -o out'; do
         # shellcheck disable=SC2086
         run -2 --separate-stderr seen ${command/F/long.json}
         [[ $stderr == *": it looks like one of bitsandblooms; "*"seen import --layout bitsandblooms long.json -o FILTER" ]]
@@ -439,24 +439,51 @@ the filter was made with fewer bits (--force imports it)" \
         seen create --layout $layout $layout.seen keys
         seen export $layout.seen -o $layout
     done
-    for command in 'verify F' 'export F -o out' 'shrink F -o out' 'add F keys' 'dedup F keys'; do
+    for command in 'verify F' 'export F -o out' 'add F keys' 'dedup F keys'; do
         for file in guava dcso redisbloom.header; do
             layout=${file%.header}
             others=
             [[ $command != *keys ]] || others="its own program adds to it, or "
             # shellcheck disable=SC2086
             refuses "seen: '$file' is not a seen filter: it looks like one of $layout; ${others}seen import --layout \
-$layout $layout -o FILTER" seen ${command/F/$file}
+$layout $file -o FILTER" seen ${command/F/$file}
         done
     done
     # Either name of the two, or none.
-    for command in verify rotate add 'dedup -k 1' 'export -o out' 'remove -k 1'; do
+    for command in verify add 'dedup -k 1' 'export -o out'; do
         others="its own program adds to it, or "
-        case $command in verify | export* | remove*) others= ;; esac
+        case $command in verify | export*) others= ;; esac
         # shellcheck disable=SC2086
         refuses "seen: there is no 'redisbloom', but 'redisbloom.header': ${others}seen import --layout redisbloom \
 redisbloom -o FILTER" seen $command redisbloom
     done
+    # What an import would not help is said at once.
+    gzip -k dcso
+    for file in guava dcso.gz redisbloom; do
+        layout=${file%.gz}
+        refuses "seen: '$file' is of kind $layout, which cannot be folded" seen shrink $file -o out
+        [ $file != redisbloom ] || refuses "seen: '$file' is of kind $layout, which cannot be folded" seen shrink $file
+        refuses "seen: '$file' is of kind $layout, which has not kept the hashes of its keys; 'seen create --counted --fpr 0' makes a set that does" \
+            seen create --from $file out
+        refuses "seen: '$file' has no generations, so it cannot be rotated; 'seen create --generations' makes filters that can be" \
+            seen rotate $file
+        refuses "seen: '$file' is not a counted set: its keys share bits, so none can be removed without others; 'seen create --counted' makes sets from which keys can be removed" \
+            seen remove $file -k 1
+    done
+    for command in verify 'export -o out' add; do
+        # shellcheck disable=SC2086
+        refuses "seen: 'dcso.gz' is not a seen filter: it is gzip data; gzip -dc dcso.gz >NEW unpacks it" \
+            seen $command dcso.gz
+    done
+    gzip -dc dcso.gz | cmp - dcso
+    # Nor are they lists.
+    seen create --layout bitsandblooms:json=yes json.seen keys
+    seen export json.seen -o json
+    refuses "seen: 'json' is a BloomFilter of bits-and-blooms, not a list of keys: 'seen import --layout bitsandblooms' reads it" \
+        seen create out json
+    quiet seen create --jsonl -f .b new - <<<'{"m":1,"b":"x","k":2}'
+    refuses "seen: 'redisbloom.header' is binary data, not lines: -0 if its records end in NUL, --no-gzip to take it as it is" \
+        seen create out redisbloom.header
     for file in redisbloom.header redisbloom.data redisbloom; do
         quiet seen import --force --layout redisbloom $file -o new
     done
@@ -490,7 +517,7 @@ END
             seen import --layout $layout f.seen -o out
     done
     gzip -c f.seen >f.gz
-    refuses "seen: 'f.gz' is not a seen filter: it is gzip data" seen query f.gz keys
+    refuses "seen: 'f.gz' is not a seen filter: it is gzip data; gzip -dc f.gz >NEW unpacks it" seen query f.gz keys
     cp keys text.header
     cp keys text.data
     refuses "seen: cannot import 'text' as redisbloom: its header is not what BF.SCANDUMP gives for the \
