@@ -233,6 +233,14 @@ end()
     [ $cut_short -gt 0 ]
 }
 
+@test "positions for whose bits there is no memory are not imported" {
+    [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes more addresses than that'
+    list=$SOURCE/tests/vectors/php/ph_3.bits
+    refuses "seen: cannot import '$list' as php: out of memory" \
+        bash -c "ulimit -v 60000 && exec seen import --layout php '$list' -o f.seen"
+    [ ! -e f.seen ]
+}
+
 @test "a full disk, or one that fails, leaves a growing filter as it was" {
     need_preload
     for call in ftruncate fallocate; do

@@ -10,6 +10,7 @@
 #include "keys/keyset_parts.h"
 #include "random.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -623,6 +624,25 @@ TEST(scratch_that_cannot_be_had_is_an_error)
     free(h.hash);
 }
 
+TEST(scratch_that_cannot_be_read_is_an_error)
+{
+    struct list h = make(0, 700000);
+    struct err err = {.text = ""};
+    struct keyset_spec spec = {.workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/tmp"};
+    struct keyset *ks = set_of(&h, &spec);
+    uint64_t n;
+    CHECK(scratch_of(ks) > 0 && ftruncate(ks->workers[0].scratch, 100) == 0);
+    CHECK(!keyset_count(ks, &n, &err));
+    CHECK_STR(err.text, "cannot read scratch file: it ends early");
+    int folder = open("/tmp", O_RDONLY);
+    CHECK(folder >= 0 && dup2(folder, ks->workers[0].scratch) >= 0);
+    CHECK(!keyset_count(ks, &n, &err));
+    CHECK_STR(err.text, "cannot read scratch file: Is a directory");
+    close(folder);
+    keyset_free(ks);
+    free(h.hash);
+}
+
 /* ---- Memory. */
 
 /* Bytes of this process's memory that no file backs. */
@@ -716,5 +736,6 @@ int main(int argc, char **argv)
     RUN(the_first_failure_is_reported);
     RUN(a_visit_ends_with_the_first_false);
     RUN(scratch_that_cannot_be_had_is_an_error);
+    RUN(scratch_that_cannot_be_read_is_an_error);
     return check_done();
 }

@@ -235,6 +235,53 @@ TEST(what_differs_is_told_by_sides)
     CHECK_STR(profile_show(&large, text), "");
 }
 
+enum form { PLAIN, PADDED, HEX, ZERO };
+
+/* The profile of the n numbers from `first` on, in this form. */
+static struct profile of_numbers(enum form form, unsigned first, unsigned n)
+{
+    static char text[6 * 400 + 1];
+    char *end = text;
+    for (unsigned i = first; i < first + n; i++)
+        end += form == PLAIN    ? sprintf(end, "%u\n", i)
+               : form == PADDED ? sprintf(end, "%04u\n", i)
+               : form == HEX    ? sprintf(end, "%04x\n", i)
+                                : sprintf(end, "0%u\n", i);
+    return profile_of(text, 1);
+}
+
+TEST(zeros_are_padding_before_digits_of_one_length)
+{
+    enum { A = PROFILE_ASKED_HAVE, K = PROFILE_KEYS_HAVE, SAME = PROFILE_SAME };
+    static const struct {
+        struct {
+            enum form form;
+            unsigned first, n;
+        } keys, asked;
+        int side;
+    } cases[] = {
+        {{PLAIN, 1, 400}, {PADDED, 1, 400}, A},
+        {{PADDED, 1, 400}, {PLAIN, 1, 400}, K},
+        {{PADDED, 1, 400}, {PADDED, 1, 400}, SAME},
+        {{PLAIN, 1, 400}, {HEX, 1, 400}, SAME},
+        {{HEX, 4100, 400}, {PADDED, 1, 400}, SAME},
+        {{PLAIN, 1000, 400}, {PADDED, 1, 400}, A},
+        {{PLAIN, 1, 400}, {ZERO, 9, 300}, SAME},      /* of several lengths */
+        {{PLAIN, 9700, 400}, {PADDED, 1, 400}, SAME}, /* some are longer */
+        {{PLAIN, 1, 400}, {PADDED, 998, 10}, A},
+        {{PLAIN, 1, 400}, {PADDED, 999, 19}, SAME}, /* one in twenty is few */
+        {{PADDED, 1, 400}, {PLAIN, 100, 19}, K},
+        {{PADDED, 1, 400}, {PLAIN, 100, 20}, SAME}, /* perhaps of another kind */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct profile keys =
+            of_numbers(cases[i].keys.form, cases[i].keys.first, cases[i].keys.n);
+        const struct profile asked =
+            of_numbers(cases[i].asked.form, cases[i].asked.first, cases[i].asked.n);
+        CHECK((int)profile_differs(&keys, &asked, PROFILE_PAD) == cases[i].side);
+    }
+}
+
 int main(void)
 {
     RUN(each_feature_is_told_from_what_is_near);
@@ -243,5 +290,6 @@ int main(void)
     RUN(a_union_weighs_by_keys_in_any_order);
     RUN(a_sample_depends_on_the_keys_alone);
     RUN(what_differs_is_told_by_sides);
+    RUN(zeros_are_padding_before_digits_of_one_length);
     return check_done();
 }
