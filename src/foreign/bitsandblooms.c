@@ -23,7 +23,6 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "foreign/hash.h"
-#include "foreign/text.h"
 
 enum { BITS, HASHES, JSON };
 
@@ -226,6 +225,22 @@ static bool agrees(const struct layout_spec *spec, const struct parts *f, struct
            fail(err, "it is %sJSON: leave out json=", wanted ? "not " : "");
 }
 
+/* The n bytes of a text, in memory that the caller frees. NULL: it is not the base64 of n bytes,
+ * or there is no memory. */
+static uint8_t *decode_set(const uint8_t *text, uint64_t n, struct err *err)
+{
+    size_t got, len = (size_t)base64_len(n);
+    uint8_t *bytes = len / 4 == (n + 2) / 3 ? malloc(len / 4 * 3) : NULL;
+    if (bytes == NULL)
+        fail(err, "out of memory");
+    else if (base64_decode(BASE64_URL, (const char *)text, len, bytes, &got) && got == n)
+        return bytes;
+    else
+        fail(err, "it is not base64 as the program writes it");
+    free(bytes);
+    return NULL;
+}
+
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
@@ -234,8 +249,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     struct parts f;
     if (!parse(p, in->len[0], &f, err) || !agrees(spec, &f, err) ||
         !is_whole(p, in->len[0], &f, err) ||
-        (f.form != 0 &&
-         (owned = text_decode(BASE64_URL, p + f.at, 8 + classic_bytes(f.length), err)) == NULL))
+        (f.form != 0 && (owned = decode_set(p + f.at, 8 + classic_bytes(f.length), err)) == NULL))
         return false;
     if (owned != NULL)
         words = owned + 8;
@@ -250,6 +264,40 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
     free(owned);
     bits[0].owned = NULL;
     return false;
+}
+
+/* A sink that writes to another one in base64, in pieces of whole characters. */
+struct text_sink {
+    struct layout_sink sink;
+    const struct layout_sink *to;
+    size_t n;
+    uint8_t bytes[3 << 10];
+};
+
+static bool flush_text(struct text_sink *t, struct err *err)
+{
+    char text[4 << 10];
+    size_t len = (size_t)base64_len(t->n);
+    base64_encode(BASE64_URL, t->bytes, t->n, text);
+    t->n = 0;
+    return t->to->write(t->to->ctx, 0, text, len, err);
+}
+
+static bool write_text(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    struct text_sink *t = ctx;
+    const uint8_t *from = data;
+    (void)file;
+    while (len > 0) {
+        size_t room = sizeof t->bytes - t->n, n = len < room ? len : room;
+        memcpy(t->bytes + t->n, from, n);
+        t->n += n;
+        from += n;
+        len -= n;
+        if (n == room && !flush_text(t, err))
+            return false;
+    }
+    return true;
 }
 
 /* The length of the set, and its words. */
@@ -270,8 +318,7 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
     const struct layer *layer = &filter->layer[0];
     struct classic c = classic_of(layer);
     unsigned form = layer->geometry[3] & ((1U << FORM_BITS) - 1);
-    struct text_sink text;
-    const struct layout_sink *encoder = text_begin(&text, BASE64_URL, sink);
+    struct text_sink text = {.sink = {.write = write_text, .ctx = &text}, .to = sink};
     const char *closes = closing(form);
     char opens[HEAD_TEXT];
     uint8_t numbers[16];
@@ -281,7 +328,7 @@ static bool write_file(const struct layout_filter *filter, const uint8_t *const 
         return sink->write(sink->ctx, 0, numbers, sizeof numbers, err) &&
                write_set(layer, data[0], sink, err);
     return sink->write(sink->ctx, 0, opens, (size_t)opening(opens, c.m, c.k), err) &&
-           write_set(layer, data[0], encoder, err) && text_end(&text, err) &&
+           write_set(layer, data[0], &text.sink, err) && flush_text(&text, err) &&
            sink->write(sink->ctx, 0, closes, strlen(closes), err);
 }
 
