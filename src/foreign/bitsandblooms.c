@@ -65,9 +65,9 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
     }
 }
 
-static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(uint64_t variant, uint64_t h1, uint64_t h2, unsigned i)
 {
-    (void)layer;
+    (void)variant;
     uint64_t first = h1, second = h2;
     const uint64_t h[4] = {h1, h2, bits_draw(&first), bits_draw(&second)};
     return sum_of(h, i);

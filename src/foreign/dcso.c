@@ -75,9 +75,9 @@ static double excess(const struct layer *layer, double set)
 
 /* With m = 2^a q, q odd, all positions of a key are in one orbit of the residues modulo 2^a, so
  * that few keys may share few bits. Only a sample tells by how much that raises the FPR. */
-static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(uint64_t variant, uint64_t h1, uint64_t h2, unsigned i)
 {
-    (void)layer, (void)h2;
+    (void)variant, (void)h2;
     for (uint64_t factor = G, left = (uint64_t)i + 1; left > 0; left /= 2, factor *= factor)
         h1 *= left % 2 != 0 ? factor : 1;
     return h1;

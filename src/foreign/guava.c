@@ -86,9 +86,9 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
         mitz_32(&c, keys, n, out);
 }
 
-static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(uint64_t variant, uint64_t h1, uint64_t h2, unsigned i)
 {
-    if (classic_of(layer).variant == MITZ_64)
+    if (variant == MITZ_64)
         return (h1 + i * h2) & INT64_MAX;
     uint32_t h = (uint32_t)h1 + (i + 1) * (uint32_t)(h1 >> 32);
     return h > INT32_MAX ? ~h : h;

@@ -36,7 +36,7 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     for (unsigned n = 0; n < BLOCK; n++) {
         uint64_t h1 = bits_draw(&state), h2 = bits_draw(&state);
         unsigned i = 0;
-        while (i < s->c.k && has_bit(s, layout->value(s->layer, h1, h2, i)))
+        while (i < s->c.k && has_bit(s, layout->value(s->c.variant, h1, h2, i)))
             i++;
         hits += i == s->c.k;
     }

@@ -66,10 +66,10 @@ static void positions(const struct layer *layer, struct hashes keys, size_t n, u
 }
 
 /* In version 2, near zero a key turns once more, which is rare: h1 is then below k. */
-static uint64_t value(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned i)
+static uint64_t value(uint64_t variant, uint64_t h1, uint64_t h2, unsigned i)
 {
     uint64_t step = extended(h2 & UINT32_MAX);
-    if (classic_of(layer).variant == 1)
+    if (variant == 1)
         return turned(extended((h1 + (i + 1) * h2) & UINT32_MAX));
     return turned(turned(extended(h1 & UINT32_MAX) * INT32_MAX + step) + i * step);
 }

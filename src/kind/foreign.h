@@ -195,9 +195,10 @@ struct layout {
      * m. NULL: the family has no positions. */
     void (*positions)(const struct layer *layer, struct hashes keys, size_t n, uint64_t *out);
 
-    /* Where they follow from lanes 0 and 1 of its hash: value(h1, h2, j) mod m is position j of a
-     * key, and the FPR is that of a sample. NULL: they do not, or it is not needed. */
-    uint64_t (*value)(const struct layer *layer, uint64_t h1, uint64_t h2, unsigned j);
+    /* Where they follow from lanes 0 and 1 of its hash: value(variant, h1, h2, j) mod m is position
+     * j of a key in a layer of this variant (foreign/classic.h), and the FPR is that of a sample.
+     * NULL: they do not, or it is not needed. */
+    uint64_t (*value)(uint64_t variant, uint64_t h1, uint64_t h2, unsigned j);
 
     /* NULL: the bits are not stored as a Redis string. */
     const struct layout_redis *redis;
