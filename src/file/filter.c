@@ -94,14 +94,16 @@ static const char *others_add(const struct filter *f)
     return f->writable ? "its own program adds to it, or " : "";
 }
 
-/* Are all files of a layout there? False if it has one file, which has the name itself. */
+/* Are all files of a layout there, with a byte at least? False if it has one file, which has the
+ * name itself. */
 static bool has_files(const char *path, const struct layout *layout)
 {
     char name[4096]; /* longer paths cannot be opened */
+    struct stat st;
     bool all = layout->suffix[0] != NULL;
     for (unsigned i = 0; all && i < LAYOUT_FILES && layout->suffix[i] != NULL; i++) {
         snprintf(name, sizeof name, "%s%s", path, layout->suffix[i]);
-        all = access(name, F_OK) == 0;
+        all = stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
     }
     return all;
 }

@@ -212,6 +212,11 @@ END
     for file in visits visits.header visits.data; do
         [ "$(seen query -c $file "$keys")" = 1000 ]
     done
+    # Any other two files with these suffixes are none.
+    : >none.header
+    cp visits.data none.data
+    refuses "seen: cannot open 'none': No such file or directory" seen stats none
+    refuses "seen: cannot open 'none': No such file or directory" seen query none -k 1
     golden dcso/dc_n1000_p01.bloom >it
     run -0 --separate-stderr seen query --verbose -q it "$keys"
     [[ ${stderr_lines[0]} == "seen: note: 'it' is taken for dcso:gzip=no" ]]
