@@ -177,6 +177,8 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
     run -0 seen verify c.seen
     refuses "seen: 'a.seen' was made for an FPR of 1e-06; lowering it to 1e-07 needs the keys" \
         seen shrink -p 1e-7 -o d.seen a.seen
+    refuses "seen: an FPR of 0.6 is too large for a compact filter: it allows 0.5 and less" \
+        seen shrink -p 0.6 -o d.seen a.seen
     refuses "seen: 'a.seen' is a compact filter, which gets smaller only at a higher FPR: give it with \
 --fpr P" seen shrink -o d.seen a.seen
     refuses "seen: 'c.seen' exists (--force replaces it)" seen shrink -p 0.1 -o c.seen a.seen

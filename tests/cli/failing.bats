@@ -197,6 +197,18 @@ end()
     [ "$(seen query -c r.seen -k first)" = 1 ]
 }
 
+# A rotation takes the turn three times, and joins the session. Calls that ask whether others are there may fail.
+@test "a ring is not rotated without each of its locks" {
+    need_preload
+    seen create --generations 2 -n 1000 f.seen -k 1
+    failed=0
+    for n in {1..12}; do
+        failing fcntl:$n:ENOLCK seen rotate f.seen 2>err || failed=$((failed + 1))
+        [[ ! -s err || $(cat err) = "seen: cannot lock 'f.seen': No locks available" ]]
+    done
+    [ "$failed" -ge 4 ]
+}
+
 @test "a filter that cannot be mapped when it has grown stays as it was" {
     need_preload
     for command in add dedup; do

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/ram.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,9 @@ static void groups_limit(void)
     CHECK(limit_of("9:cpu,memory:/x\n0::/a\n") == 5000);
     CHECK(limit_of("9:cpu,memory:/x\n") == UINT64_MAX);
     CHECK(limit_of("nonsense\n") == UINT64_MAX);
+    static char deep[PATH_MAX + 100] = "0::/"; /* longer than any path */
+    memset(deep + 4, 'x', PATH_MAX);
+    CHECK(limit_of(deep) == UINT64_MAX);
     CHECK(ram_group_limit("/nowhere", top) == UINT64_MAX);
 }
 
