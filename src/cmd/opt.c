@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -448,10 +449,11 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
     return true;
 }
 
-/* A filter of RedisBloom has its two files beside the name. */
+/* Or that cannot be found out. A filter of RedisBloom has its two files beside the name. */
 static bool is_there(const char *name)
 {
-    return access(name, F_OK) == 0 || strcmp(name, "-") == 0 || filter_in_files(name) != NULL;
+    return access(name, F_OK) == 0 || errno != ENOENT || strcmp(name, "-") == 0 ||
+           filter_in_files(name) != NULL;
 }
 
 /* The last operand, from number `first` on, that does not exist as a file; NULL: all exist. */

@@ -704,6 +704,8 @@ END
         refuses "seen: there is no 'new', but 'f' is a filter: did you mean f -o new?" \
             seen $command -o f new
     done
+    # It cannot be found out whether it is there.
+    refuses "seen: cannot open 'g/new': Not a directory" seen shrink --force -o f g/new
     refuses 'seen: more than one FILTER given; the name of the output goes after -o' seen shrink f g
     refuses 'seen: two filters are needed: A and B' seen compare f g f
     refuses "seen: 'f' exists (--force replaces it); to keep its keys: seen merge --force -o f f g" \
