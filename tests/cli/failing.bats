@@ -203,7 +203,7 @@ end()
     seen create --generations 2 -n 1000 f.seen -k 1
     failed=0
     for n in {1..12}; do
-        failing fcntl:$n:ENOLCK seen rotate f.seen 2>err || failed=$((failed + 1))
+        failing "fcntl:$n:ENOLCK" seen rotate f.seen 2>err || failed=$((failed + 1))
         [[ ! -s err || $(cat err) = "seen: cannot lock 'f.seen': No locks available" ]]
     done
     [ "$failed" -ge 4 ]
