@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * The header of a new file: its keys, as they are prepared and hashed, and how it is written. Its
  * layers come from a design (design.h) or from other filters.
+ *
+ *     header_begin(&h, &rule, reproducible);             // or header_begin_like(&h, &other, ...)
+ *     ... h.layers, h.n_layers, the rates ...
+ *     format_place(&h);
+ *     header_reserve(&h, &newfile, &err) && ... each layer by header_target(&h, i, ...) ...
+ *     header_commit(&h, &newfile, path, &err);           // assembly.h does these steps
  */
 #ifndef FILE_HEADER_H
 #define FILE_HEADER_H

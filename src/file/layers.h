@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * Queries all layers of a filter, in a file or in memory, and takes a census of their bits. The
  * header describes the layers; their offsets in a file are not used here.
+ *
+ *     struct layers l = filter_layers(&f);
+ *     layers_query(l, LAYERS_ALL, hashes, n, present);
+ *     layers_census_all(l, threads, &all);
+ *
+ * A writer works on the keys that are left: layers_take copies up to LAYER_BATCH of them, and
+ * layers_leave_out drops those that a layer has.
  */
 #ifndef FILE_LAYERS_H
 #define FILE_LAYERS_H
