@@ -211,7 +211,7 @@ propose()
         bash -c "$command -k plain"
         propose ", '\(seen create .*\)' makes one" seen query -- "$name.list"
         bash -c "${command/FILTER/g}"
-        cmp <(seen stats --json f | jq .keys_added) <(seen stats --json g | jq .keys_added)
+        equal "$(seen stats --json f | jq .keys_added)" "$(seen stats --json g | jq .keys_added)"
         propose "; '\(seen create .*\)' makes one" seen stats -- "$name.list"
         bash -c "${command/FILTER/h}"
         propose 'without FILTER: \(seen .*\)' seen dedup --no-sync -- "$name.list"
