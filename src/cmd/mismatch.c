@@ -506,7 +506,11 @@ bool mismatch_finds_few(const struct mismatch *m)
     return n > 0 && m->found <= (n < 128 ? n >= 16 : n / 64);
 }
 
-bool mismatch_note(struct mismatch *m, struct store *s)
+/* So many keys, of which a quarter are there in another form, are not there by chance: at a rate of
+ * 0.01, in one of ten forms, with a probability of 2e-4. */
+enum { PROVING = 16 };
+
+bool mismatch_note(struct mismatch *m, struct store *s, bool *refused)
 {
     struct proof best = {0};
     struct err what;
@@ -524,9 +528,14 @@ bool mismatch_note(struct mismatch *m, struct store *s)
     fail_more(&what, ": ");
     add_difference(&best.of, best.part, m, keys, &what);
     bool whole = theirs->field[0] == 0 && (theirs->how & (READING_CSV | READING_JSONL)) == 0;
-    if (cut_otherwise && best.part == 0 && !whole)
+    bool proved = best.example[0] != '\0' && m->asked.n >= PROVING;
+    bool refuses = refused != NULL && proved && cut_otherwise && !whole;
+    if (cut_otherwise && (best.part == 0 || refuses) && !whole)
         fail_more(&what, "; its keys were taken with %s", reading_options(theirs, options));
-    say_note("%s", what.text);
+    if (!refuses)
+        say_note("%s", what.text);
+    else
+        *refused = !say_error("nothing was added: %s (-f 0 takes them whole)", what.text);
     return true;
 }
 
