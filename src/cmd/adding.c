@@ -394,12 +394,12 @@ static bool compare(struct adding *a, const struct added *r)
     bool few = mismatch_finds_few(&m) && !insists;
     if (few)
         fits = !mismatch_recut(&m, a->store, chunk, &err);
-    bool refused = !fits && !say_failure(&err);
-    if (fits && few && a->feed.advice.said == 0)
-        mismatch_note(&m, a->store, &refused);
-    a->feed.failed |= refused;
+    if (!fits)
+        a->feed.failed = !say_failure(&err);
+    else if (few && a->feed.advice.said == 0)
+        mismatch_note(&m, a->store);
     store_leave(a->store, ok, &again, &err);
-    return !refused;
+    return fits;
 }
 
 /* Adds the keys of a chunk. False if it stopped before the last one. The reason was printed, unless

@@ -506,11 +506,7 @@ bool mismatch_finds_few(const struct mismatch *m)
     return n > 0 && m->found <= (n < 128 ? n >= 16 : n / 64);
 }
 
-/* So many keys, of which a quarter are there in another form, are not there by chance: at a rate of
- * 0.01, in one of ten forms, with a probability of 2e-4. */
-enum { PROVING = 16 };
-
-bool mismatch_note(struct mismatch *m, struct store *s, bool *refused)
+bool mismatch_note(struct mismatch *m, struct store *s)
 {
     struct proof best = {0};
     struct err what;
@@ -528,14 +524,9 @@ bool mismatch_note(struct mismatch *m, struct store *s, bool *refused)
     fail_more(&what, ": ");
     add_difference(&best.of, best.part, m, keys, &what);
     bool whole = theirs->field[0] == 0 && (theirs->how & (READING_CSV | READING_JSONL)) == 0;
-    bool proved = best.example[0] != '\0' && m->asked.n >= PROVING;
-    bool refuses = refused != NULL && proved && cut_otherwise && !whole;
-    if (cut_otherwise && (best.part == 0 || refuses) && !whole)
+    if (cut_otherwise && best.part == 0 && !whole)
         fail_more(&what, "; its keys were taken with %s", reading_options(theirs, options));
-    if (!refuses)
-        say_note("%s", what.text);
-    else
-        *refused = !say_error("nothing was added: %s (-f 0 takes them whole)", what.text);
+    say_note("%s", what.text);
     return true;
 }
 

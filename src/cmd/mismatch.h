@@ -48,10 +48,8 @@ void mismatch_take(struct mismatch *m, const struct chunk *chunk);
 bool mismatch_finds_few(const struct mismatch *m);
 
 /* Prints one note, or none, if the keys differ from those of the filter, which has hardly any of
- * them. Call it between store_enter and store_leave. True: it has. With `refused`, they are about
- * to be added: if the filter's keys are parts of such records and were taken as such, an error is
- * printed in place of the note, and *refused set. */
-bool mismatch_note(struct mismatch *m, struct store *s, bool *refused);
+ * them. Call it between store_enter and store_leave. True: it has. */
+bool mismatch_note(struct mismatch *m, struct store *s);
 
 /* Were these records cut in another way than the filter's keys, differ from them, and would fit if
  * they were cut as these? Then *err says so, and the options. */

@@ -413,7 +413,7 @@ static void compare(struct query *q)
         return;
     bool entered = sources_enter(s, 0, &ignored), said = false, again = false;
     for (size_t i = 0; entered && !said && i < s->n; i++)
-        said = mismatch_note(&q->mismatch, s->filter[i].now, NULL);
+        said = mismatch_note(&q->mismatch, s->filter[i].now);
     sources_leave(s, entered, &again, &ignored);
 }
 

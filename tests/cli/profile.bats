@@ -78,25 +78,6 @@ looks() { equal "$(seen stats --json "$1" | jq -r .keys_look_like)" "$2"; }
         [ "$(seen query -c -f 0 f.seen more)$(seen query -c -d, -f 2 f.seen more 2>/dev/null)" = 00 ]
     done
     quiet seen add -d, -f 2 f.seen more
-    # Made from CSV or JSON, if the field is one of its keys.
-    { echo id,url && cat rows; } | seen create --csv --force -f 2 c.seen
-    sed 's/.*,\(.*\)/{"u":"\1"}/' rows | tee j.rows | seen create --jsonl -f .u j.seen
-    for command in add dedup; do
-        for file in c j; do
-            rows=rows options='--csv -f 2'
-            [ $file = c ] || rows=j.rows options='--jsonl -f .u'
-            cp $file.seen before
-            rejects "seen: nothing was added: none of the first 256 keys is in '$file.seen', but 'http://h*.example/p' is: *; \
-its keys were taken with $options (-f 0 takes them whole)" seen $command $file.seen $rows
-            [ "$(seen query -c -f 0 $file.seen $rows)" = 0 ]
-            # Fewer are too few for a proof.
-            run -0 --separate-stderr seen $command $file.seen - < <(head -n 15 $rows)
-            [[ $stderr == "seen: note: none of these 15 keys is in "* ]]
-            run -0 --separate-stderr seen $command -f 0 $file.seen $rows
-            [ -z "$stderr" ]
-            cp before $file.seen
-        done
-    done
     run -0 --separate-stderr seen dedup -f 0 f.seen more
     [ "${#lines[@]}" = 300 ]
     [ -z "$stderr" ]
