@@ -64,14 +64,15 @@ static bool has_magic(const uint8_t *head, size_t n, const char *magic, size_t l
     return true;
 }
 
-/* {"m":M,"k":K,"b":"..." with any numbers. */
+/* {"m":M,"k":K,"b":"AAAA..." with any numbers: b begins with m in eight bytes, the first three of
+ * which are 0 below 2^40 bits. */
 static bool is_bitsandblooms(const void *head, size_t n)
 {
     char start[64];
     int end = 0;
     snprintf(start, sizeof start, "%.*s", (int)(n < sizeof start ? n : sizeof start),
              (const char *)head);
-    (void)sscanf(start, "{\"m\":%*[0-9],\"k\":%*[0-9],\"b\":\"%n", &end);
+    (void)sscanf(start, "{\"m\":%*[0-9],\"k\":%*[0-9],\"b\":\"AAAA%n", &end);
     return end > 0;
 }
 
