@@ -79,7 +79,7 @@ static bool is_visible(const char *s)
     return same;
 }
 
-const char *visible_shell_word(char out[static SHELL_ROOM], const char *prefix, const char *s)
+const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const char *s)
 {
     bool visible = is_visible(s), plain = visible && is_shell_word(s);
     const char *open = plain ? "" : visible ? "'" : "$'";

@@ -23,12 +23,11 @@ size_t visible_print(FILE *out, const char *s);
 
 /* Copies s as one word of a shell command, behind the prefix; in quotes where it needs them. The
  * word is complete once control characters are made visible: $'a\nb'. Returns `out`. */
-const char *visible_shell_word(char out[static SHELL_ROOM], const char *prefix, const char *s);
+const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const char *s);
 
 /* A value, such as a key; the name of a file, which is no option. Valid to the end of the block. */
-#define SHELL_WORD(s) visible_shell_word((char[SHELL_ROOM]){0}, "", s)
-#define SHELL_FILE(name)                                                                           \
-    visible_shell_word((char[SHELL_ROOM]){0}, (name)[0] == '-' ? "./" : "", name)
+#define SHELL_WORD(s)    visible_word((char[SHELL_ROOM]){0}, "", s)
+#define SHELL_FILE(name) visible_word((char[SHELL_ROOM]){0}, (name)[0] == '-' ? "./" : "", name)
 
 /* The length (1 to 4) of the character at the start of s[0..len). 0 if there is none: a stray byte,
  * a truncated character, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */
