@@ -164,6 +164,10 @@ make()
     run -0 --separate-stderr seen create --json --force --skip-bad --layout guava:funnel=long -n 10 g.seen bad
     [ "$(jq -c '[.records, .bad_records, .keys_added]' <<<"$output")" = '[2,1,1]' ]
     [ "$(jq -r .layout <<<"$output")" = guava:funnel=long,strategy=64 ]
+    # Wherever in a batch of keys they are.
+    seq 1000 | sed 's/.*[05]$/none/; s/^[1-9]/,&/' >bad
+    seen create --force --skip-bad -d, -f 2 --layout guava g.seen bad
+    [ "$(grep -v none bad | tr -d , | seen query -vc g.seen)" = 0 ]
 }
 
 @test "what does not go with --layout is refused" {
