@@ -586,6 +586,9 @@ assert "\r" not in forced and "1\n2\n3\n" in forced and "seen: " in forced, forc
 # With output elsewhere it may be shown, and is gone at the end.
 there = shown(slowly + " | seen query f.seen >out; echo end")
 assert re.search(r"^(\r.* keys.*\r *\r)?end\n$", there), there
+# Not in the background.
+behind = shown("set -m; " + slowly + " | seen query f.seen >out & wait; echo end")
+assert "keys" not in behind and "end\n" in behind, behind
 # Ctrl-C ends its line. The terminal may print ^C after the program has seen the signal.
 t = Terminal(["sh", "-c", "trap : INT; yes | seen create g.seen; echo end; read line"])
 t.expect("keys")
