@@ -264,6 +264,7 @@ struct call {
     struct hashes keys;
     uint64_t *known;
     size_t n, done; /* records: all, and those that are added or known */
+    bool all_found; /* no key of the next piece would change anything */
 };
 
 static struct hashes piece_keys(const struct layers_keys *p)
@@ -430,9 +431,15 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
     if (is_full(w, end - c->done) || (is_near_limit(w, n) && !limit_allows(w, 2 * n)))
         return add_one_by_one(w, c, end, err);
     take_piece(w, c, end, &p);
-    if (!add_piece(w, c, &p, err))
-        return ADD_FAILED;
-    c->done = end;
+    if (!c->all_found) {
+        if (!add_piece(w, c, &p, err))
+            return ADD_FAILED;
+        c->done = end;
+        return ADD_OK;
+    }
+    w->session.counters.records += p.n;
+    while (c->done < end)
+        bit_set(c->known, c->done++);
     return ADD_OK;
 }
 
@@ -440,7 +447,7 @@ static enum add_result add_some(struct writer *w, struct call *c, size_t end, st
 
 /* Sets *room to the number of the next records, LAYER_BATCH at most, of whose keys `left` or fewer
  * would change something. So a layer ends at the same key however the input was cut into calls. */
-static bool count_room(const struct writer *w, const struct call *c, uint64_t left, size_t *room,
+static bool count_room(const struct writer *w, struct call *c, uint64_t left, size_t *room,
                        struct err *err)
 {
     struct layers_keys p;
@@ -451,6 +458,7 @@ static bool count_room(const struct writer *w, const struct call *c, uint64_t le
     take_piece(w, c, c->done + *room, &p);
     if (!search_all(w, &p, present, err))
         return false;
+    c->all_found = bits_count(present, LAYER_BATCH) == p.n;
     for (size_t i = 0; i < p.n; i++)
         if (!bit_of(present, i) && left-- == 0) {
             *room = p.place[i];
@@ -461,10 +469,11 @@ static bool count_room(const struct writer *w, const struct call *c, uint64_t le
 
 /* Begins the next layer if this one is full, the filter's policy allows it, and keys need it. Sets
  * *room to the number of records, at least 1, that may go in before the next call. */
-static bool make_room(struct writer *w, const struct call *c, size_t *room, struct err *err)
+static bool make_room(struct writer *w, struct call *c, size_t *room, struct err *err)
 {
     const struct header *h = header_of(w);
     *room = LAYER_BATCH;
+    c->all_found = false;
     if ((!format_grows(h) || chain_is_exact(h)) && !(format_forgets(h) && w->options.rotate))
         return true;
     uint64_t has = chain_keys_in(h, &w->session.counters, w->layer);
