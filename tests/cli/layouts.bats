@@ -486,7 +486,7 @@ redisbloom -o FILTER" seen $command redisbloom
     seen export json.seen -o json
     refuses "seen: 'json' is a BloomFilter of bits-and-blooms, not a list of keys: 'seen import --layout bitsandblooms' reads it" \
         seen create out json
-    quiet seen create --jsonl -f .b new - <<<'{"m":1,"b":"x","k":2}'
+    quiet seen create --jsonl -f .b new - <<<'{"m":1,"k":2,"b":"x"}'
     refuses "seen: 'redisbloom.header' is binary data, not lines: -0 if its records end in NUL, --no-gzip to take it as it is" \
         seen create out redisbloom.header
     for file in redisbloom.header redisbloom.data redisbloom; do
