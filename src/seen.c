@@ -261,12 +261,6 @@ static void print_version(void)
             printf("%s filters: %s\n", kind->name, variant_in_use(kind->variants)->name);
 }
 
-static void list_commands(void)
-{
-    for (const struct command *const *c = commands; *c != NULL; c++)
-        printf("%s\t%s\t%s\n", (*c)->name, (*c)->synopsis, (*c)->summary);
-}
-
 static bool is_help(const char *word)
 {
     return !strcmp(word, "--help") || !strcmp(word, "-h");
@@ -315,7 +309,8 @@ static int run_help(int argc, char **argv)
     bool options = argc > 1 && strcmp(argv[1], "--options") == 0;
     bool all = !options && argc == 3 && strcmp(argv[2], "--all") == 0;
     if (argc == 2 && strcmp(argv[1], "--commands") == 0) {
-        list_commands();
+        for (const struct command *const *c = commands; *c != NULL; c++)
+            printf("%s\t%s\t%s\n", (*c)->name, (*c)->synopsis, (*c)->summary);
         return 0;
     }
     if (argc == 2 && strcmp(argv[1], "--layouts") == 0) {

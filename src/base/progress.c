@@ -77,15 +77,6 @@ static bool in_background(void)
     return group >= 0 && group != getpgrp();
 }
 
-/* The terminal's width minus one: a full line would wrap. */
-static size_t line_limit(void)
-{
-    struct winsize size;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
-        return 79;
-    return (size_t)size.ws_col - 1;
-}
-
 static void redraw(const char *line, size_t len)
 {
     if (in_background()) {
@@ -93,7 +84,9 @@ static void redraw(const char *line, size_t len)
         sig_end_line(false);
         return;
     }
-    size_t limit = line_limit();
+    struct winsize size;
+    bool has_width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 2;
+    size_t limit = has_width ? (size_t)size.ws_col - 1 : 79; /* a full line would wrap */
     if (len > limit)
         len = limit;
     /* \r, the line, and blanks over the rest of the previous one. */

@@ -96,23 +96,6 @@ static void add_bounds(struct report *r, const struct census *c, enum report_sou
 
 /* ---- Counted sets: they are combined to one (write/combine.h). */
 
-static bool all_count(const struct assembly *m)
-{
-    bool all = true;
-    for (unsigned i = 0; i < m->n_in; i++)
-        all &= combine_counts(&m->in[i].header);
-    return all;
-}
-
-static bool any_counts(const struct assembly *m)
-{
-    bool any = false;
-    for (unsigned i = 0; i < m->n_in; i++)
-        for (unsigned l = 0; l < m->in[i].header.n_layers; l++)
-            any |= kind_counts(m->in[i].header.layers[l].kind);
-    return any;
-}
-
 static unsigned input_bits(const struct assembly *made, unsigned i)
 {
     return layer_fingerprint(&made->in[i].header.layers[0]);
@@ -297,11 +280,14 @@ static bool refuse_taking(const struct merge *m)
 
 static bool merge_inputs(struct merge *m)
 {
-    if (all_count(&m->assembly))
+    unsigned counted = 0;
+    for (unsigned i = 0; i < m->assembly.n_in; i++)
+        counted += combine_counts(&m->assembly.in[i].header);
+    if (counted > 0 && counted == m->assembly.n_in)
         return merge_counted(m);
     if (takes_away(m))
         return refuse_taking(m);
-    if (any_counts(&m->assembly))
+    if (counted > 0)
         return say_error("counted sets cannot be merged with filters of other kinds, which have no "
                          "counts; 'seen create --from' makes such a filter from a counted set");
     if (m->op == COUNTS_MAX || m->op == COUNTS_DISTINCT)

@@ -406,14 +406,6 @@ static void judge(const struct profile *keys, const struct profile *asked, struc
     }
 }
 
-/* A profile of no kind, for a filter that has none: everything that the asked keys have differs. */
-static struct profile imagine(bool capitals)
-{
-    struct profile p = {.n = PROFILE_MOST};
-    p.count[PROFILE_HEXLEN] = p.count[capitals ? PROFILE_UPPER : PROFILE_LOWER] = PROFILE_MOST;
-    return p;
-}
-
 /* One key may be found by chance: not where that is more likely than this. */
 static const double CHANCE = 1e-3;
 
@@ -425,7 +417,10 @@ static void seek_proof(const struct mismatch *m, struct store *s, struct proof *
     bool lucky = m->asked.n == 1 && s->header->fpr_design > CHANCE, strong = keys->n == 0;
     struct forms *f = lucky ? NULL : malloc(sizeof *f);
     for (int round = 0; f != NULL && round < (strong ? 2 : 1); round++) {
-        const struct profile none = imagine(round == 1);
+        /* For a filter without a profile: everything that the asked keys have differs. */
+        struct profile none = {.n = PROFILE_MOST};
+        none.count[PROFILE_HEXLEN] = PROFILE_MOST;
+        none.count[round == 1 ? PROFILE_UPPER : PROFILE_LOWER] = PROFILE_MOST;
         judge(strong ? &none : keys, &m->asked, &v);
         for (unsigned i = 0; i < v.n; i++) {
             const struct row *row = v.found[i].row;

@@ -372,14 +372,6 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     return true;
 }
 
-static bool asks_for_all(const struct opt_parser *p)
-{
-    for (int i = 1; i < p->argc; i++)
-        if (strcmp(p->argv[i], "--all") == 0)
-            return true;
-    return false;
-}
-
 /* Takes an option; `value` is NULL unless it was given in the same word. p->status is 0 after
  * --help only. */
 static bool take_given(struct opt_parser *p, const struct opt *opt, char *value, void *into)
@@ -393,7 +385,10 @@ static bool take_given(struct opt_parser *p, const struct opt *opt, char *value,
         return opt_refuse(p->command, "option '%s' needs an argument", p->name);
     p->value = opt->arg != NULL && value == NULL ? p->argv[p->next++] : value;
     if (opt == &help_option) {
-        opt_help(p->command, asks_for_all(p));
+        bool all = false;
+        for (int arg = 1; arg < p->argc; arg++)
+            all |= strcmp(p->argv[arg], "--all") == 0;
+        opt_help(p->command, all);
         p->status = 0;
         return false;
     }

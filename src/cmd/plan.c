@@ -32,14 +32,6 @@ static bool solve_layout(const struct plan_layouts *plan, const struct layout_sp
     return spec->kind->layout->design(&own, plan->n, plan->p, filter, err);
 }
 
-/* Is that the FPR of independent positions? If not, it contains an estimate. */
-static bool is_formula(const struct shape *shape, double n, double fpr)
-{
-    return shape->m == 0 ||
-           fabs(fpr / pow(-expm1(shape->k * n * log1p(-1 / (double)shape->m)), shape->k) - 1) <
-               1e-3;
-}
-
 /* Bytes of the reason why a layout cannot be made. */
 enum { REASON = 256 };
 
@@ -70,8 +62,13 @@ static void add_layout(struct report *r, const struct plan_layouts *plan,
     report_number(r, "bits/key", "bits_per_key", FORM_DECIMAL, EXACT, 8 * (double)len / (double)n);
     double fpr = layer->kind->fpr_at(layer, (double)n);
     report_number(r, "real FPR", "fpr", FORM_DIGITS, EXACT, fpr);
-    report_number(r, NULL, "fpr_factor", FORM_DIGITS, ESTIMATED,
-                  is_formula(&shape, (double)n, fpr) ? NAN : spec->kind->layout->factor);
+    double factor = NAN;
+    if (shape.m != 0) { /* if it is not that of independent positions, it contains an estimate */
+        double load = -expm1(shape.k * (double)n * log1p(-1 / (double)shape.m));
+        bool is_formula = fabs(fpr / pow(load, shape.k) - 1) < 1e-3;
+        factor = is_formula ? NAN : spec->kind->layout->factor;
+    }
+    report_number(r, NULL, "fpr_factor", FORM_DIGITS, ESTIMATED, factor);
 }
 
 static void add_layouts(struct report *r, const struct plan_layouts *plan,

@@ -451,24 +451,19 @@ static double factor(const struct figures *f)
  * was up to 4 % more. */
 static const double MOST_EXACT = 0.1;
 
-/* Where layers may share keys, they err for the same ones, and the FPR is only a bound. */
-static bool is_fpr_exact(const struct figures *f)
-{
-    const struct header *h = f->header;
-    return !format_shares_keys(h) && !is_sampled(f) &&
-           (h->n_layers == 1 || f->all.fpr <= MOST_EXACT);
-}
-
 static void add_fpr(struct report *r, const struct figures *f)
 {
     const struct header *h = f->header;
     const struct layer *layer = &h->layers[0];
     bool sampled = is_sampled(f);
     bool one = h->n_layers == 1 && layer->n_design != 0 && !sampled;
+    /* Where layers may share keys, they err for the same ones, and the FPR is only a bound. */
+    bool exact =
+        !sampled && !format_shares_keys(h) && (h->n_layers == 1 || f->all.fpr <= MOST_EXACT);
     report_number(r, "design FPR", "fpr_design", FORM_DIGITS,
                   layers_shown_fpr(h) == h->fpr_design ? by_design(h) : ESTIMATED,
                   layers_shown_fpr(h));
-    report_number(r, "current FPR", "fpr_current", FORM_DIGITS, is_fpr_exact(f) ? EXACT : ESTIMATED,
+    report_number(r, "current FPR", "fpr_current", FORM_DIGITS, exact ? EXACT : ESTIMATED,
                   f->all.fpr);
     if (sampled)
         report_number(r, "to within a factor of", "fpr_factor", FORM_DIGITS, ESTIMATED, factor(f));

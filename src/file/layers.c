@@ -119,16 +119,6 @@ static void sum_keys(const struct header *h, const struct census *layer, struct 
     set_n(all, apart || in_use == 1 ? n : NAN, low, high);
 }
 
-/* The keys of a difference share fingerprints more often than random keys do (combine.c), so the
- * estimate for random keys is only a lower bound. */
-static void bound_difference(const struct header *h, struct census *all)
-{
-    if ((h->compat & COMPAT_SUBTRACTED) == 0)
-        return;
-    all->n_exact = false;
-    set_n(all, all->n, all->n_low, INFINITY);
-}
-
 /* The bits that filters have in common are those of the common keys, and chance ones of others. So
  * they only give an upper bound of the number of keys. */
 static void bound_intersection(const struct header *h, struct census *all)
@@ -144,7 +134,12 @@ static void estimate_whole(const struct header *h, const struct census *layer, s
 {
     *all = layer[0];
     if (h->n_layers == 1) {
-        bound_difference(h, all);
+        /* The keys of a difference share fingerprints more often than random keys do (combine.c),
+         * so the estimate for random keys is only a lower bound. */
+        if ((h->compat & COMPAT_SUBTRACTED) != 0) {
+            all->n_exact = false;
+            set_n(all, all->n, all->n_low, INFINITY);
+        }
         bound_intersection(h, all);
         return;
     }

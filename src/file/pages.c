@@ -131,13 +131,6 @@ bool pages_check_one(const struct filter *f, unsigned layer, uint64_t page, stru
     return page_damaged(f, layer, page, &why, err);
 }
 
-/* Does a page that was found sound still count as sound? For a reader, as long as nobody writes:
- * the times of the file then show a change. For a writer, until pages_distrust. */
-static bool trusts(const struct filter *f)
-{
-    return f->writable || (f->header.state == STATE_CLEAN && !filter_changed(f));
-}
-
 void pages_forget(struct filter *f)
 {
     for (unsigned i = 0; i < f->header.n_layers; i++) {
@@ -179,7 +172,7 @@ bool pages_check_used(struct filter *f, struct err *err)
 struct need {
     struct filter *f;
     unsigned layer;
-    bool keeps; /* trusts(f) */
+    bool keeps; /* a page that was found sound still counts as sound */
     struct err *err;
 };
 
@@ -206,7 +199,10 @@ static bool need_page(void *ctx, uint64_t page)
 bool pages_verify(struct filter *f, unsigned layer, struct hashes keys, size_t n, struct err *err)
 {
     const struct layer *l = &f->header.layers[layer];
-    struct need need = {f, layer, trusts(f), err};
+    /* For a reader, as long as nobody writes: the times of the file then show a change. For a
+     * writer, until pages_distrust. */
+    bool keeps = f->writable || (f->header.state == STATE_CLEAN && !filter_changed(f));
+    struct need need = {f, layer, keeps, err};
     if (need.keeps && atomic_load_explicit(&f->unverified[layer], memory_order_relaxed) == 0)
         return true; /* each page was found sound */
     return layer_each_page(l, f->data[layer], keys, n, need_page, &need);

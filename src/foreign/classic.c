@@ -92,14 +92,6 @@ void classic_design(const struct classic *c, const struct layout_spec *spec,
                       spec->p > 0 ? spec->p : fmax(ldexp(1, -(int)c->k), DBL_MIN));
 }
 
-/* The FPR is stored in the file, so it must be the same on every machine. */
-static double design_fpr(const struct classic *c, uint64_t n)
-{
-    double clear = exact_exp_negative(-(double)c->k * (double)n / (double)c->m);
-    double fpr = exact_power(1 - clear, c->k);
-    return fmax(DBL_MIN, fmin(fpr, 1 - DBL_EPSILON));
-}
-
 /* Relative tolerance for rounding errors of the formula; negligible for any requested FPR. */
 static const double SLACK = 1e-6;
 
@@ -110,7 +102,10 @@ bool classic_design_for(const struct classic *c, uint64_t n, double p, struct la
     out->assumed = n == 0;
     if (n == 0)
         n = half_full(c);
-    double fpr = design_fpr(c, n);
+    /* The FPR is stored in the file, so it must be the same on every machine. */
+    double clear = exact_exp_negative(-(double)c->k * (double)n / (double)c->m);
+    double fpr = fmin(exact_power(1 - clear, c->k), 1 - DBL_EPSILON);
+    fpr = fmax(DBL_MIN, fpr);
     if (p > 0 && fpr > p * (1 + SLACK))
         return fail(err,
                     "%" PRIu64 " bits with %u positions a key have an FPR of %s for %" PRIu64

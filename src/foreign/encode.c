@@ -77,20 +77,15 @@ static const char *encode_int64(const char *key, size_t len, char *out, size_t *
     return out;
 }
 
-/* Is `key`, an integer, written as print writes it? False for 0 too, which is printed anew. */
-static bool is_plain_key(const char *key)
-{
-    return (key[0] >= '1' && key[0] <= '9') || (key[0] == '-' && key[1] != '0');
-}
-
 static const char *to_plain(const char *key, size_t len, unsigned bits, char *out, size_t *out_len)
 {
     uint64_t n;
     if (!parse_integer(key, len, bits, &n))
         return NULL;
-    bool printed = !is_plain_key(key);
-    *out_len = printed ? print_integer(n, out) : len;
-    return printed ? out : key;
+    /* Is it written as print_integer writes it? False for 0 too, which is printed anew. */
+    bool plain = (key[0] >= '1' && key[0] <= '9') || (key[0] == '-' && key[1] != '0');
+    *out_len = plain ? len : print_integer(n, out);
+    return plain ? key : out;
 }
 
 static const char *encode_decimal(const char *key, size_t len, char *out, size_t *out_len)

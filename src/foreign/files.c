@@ -149,15 +149,6 @@ static bool read_to_end(struct foreign_files *f, unsigned i, struct reader *r, s
     return ok;
 }
 
-/* For a file that cannot be mapped as it is: a pipe, or compressed. */
-static bool read_unmapped(struct foreign_files *f, unsigned i, int fd, struct err *err)
-{
-    struct reader r = {.end = SOURCE_GOES_ON};
-    bool ok = reader_begin(&r, f, i, fd, err) && read_to_end(f, i, &r, err);
-    gzip_end(&r.gzip);
-    return ok;
-}
-
 static bool is_compressed(const struct foreign_files *f, int fd)
 {
     unsigned char first[GZIP_MAGIC];
@@ -232,8 +223,12 @@ static bool take_foreign(struct foreign_files *f, unsigned i, int fd, struct err
     f->size += (uint64_t)st.st_size;
     if (f->spec->base64 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return fail(err, "--base64 needs a file with text: 'base64 -d' decodes what a pipe has");
-    if (!S_ISREG(st.st_mode) || st.st_size == 0 || (!f->spec->base64 && is_compressed(f, fd)))
-        return read_unmapped(f, i, fd, err);
+    if (!S_ISREG(st.st_mode) || st.st_size == 0 || (!f->spec->base64 && is_compressed(f, fd))) {
+        struct reader r = {.end = SOURCE_GOES_ON}; /* it cannot be mapped as it is */
+        bool ok = reader_begin(&r, f, i, fd, err) && read_to_end(f, i, &r, err);
+        gzip_end(&r.gzip);
+        return ok;
+    }
     if (!mapped_open(&map, fd, (uint64_t)st.st_size, f->in.name[i]))
         return fail_errno(err, "cannot read '%s'", f->in.name[i]);
     f->mapped[i] = map;

@@ -43,13 +43,6 @@ static bool check(const struct layer *layer, struct err *err)
     return classic_check(layer, err);
 }
 
-/* The smallest m for n keys: (1 - e^(-kn/m))^k = p, solved for m. Infinity where p is so small that
- * 1 - p^(1/k) is 1. */
-static double bits_for(double n, double p)
-{
-    return ceil(K * n / fabs(exact_log(1 - exact_exp_negative(exact_log(p) / K))));
-}
-
 static bool design(const struct layout_spec *spec, uint64_t n, double p, struct layout_filter *out,
                    struct err *err)
 {
@@ -58,7 +51,11 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         return false;
     if (c.m == 0) {
         n = n > 0 ? n : 1;
-        double bits = p > 0 ? bits_for((double)n, p) : BITS_PER_KEY * (double)n;
+        double bits = BITS_PER_KEY * (double)n;
+        /* The smallest m for n keys: (1 - e^(-kn/m))^k = p, solved for m. Infinity where p is so
+         * small that 1 - p^(1/k) is 1. */
+        if (p > 0)
+            bits = ceil(K * (double)n / fabs(exact_log(1 - exact_exp_negative(exact_log(p) / K))));
         if (bits > (double)MAX_M)
             return fail(err, "it would need more than 2^32 bits, which Redis cannot hold");
         c.m = (uint64_t)bits;

@@ -47,14 +47,6 @@ static bool check(const struct layer *layer, struct err *err)
     return classic_check(layer, err);
 }
 
-static bool lists(uint64_t seed, unsigned function)
-{
-    for (; seed != 0; seed >>= 4)
-        if ((seed & 15) == function)
-            return true;
-    return false;
-}
-
 /* The seed that lists the functions of a spec. */
 static bool parse(const struct layout_spec *spec, uint64_t *seed, struct err *err)
 {
@@ -70,8 +62,9 @@ static bool parse(const struct layout_spec *spec, uint64_t *seed, struct err *er
                         "layout php: no hash function '%s': there are BKDRHash, SDBMHash, "
                         "JSHash, DJBHash, DEKHash, FNVHash, ELFHash and PJWHash",
                         name);
-        if (lists(*seed, function))
-            return fail(err, "layout php: %s is given twice", name);
+        for (uint64_t given = *seed; given != 0; given >>= 4)
+            if ((given & 15) == function)
+                return fail(err, "layout php: %s is given twice", name);
         *seed |= (uint64_t)function << 4 * i;
         if (at[len] == '\0')
             return true;

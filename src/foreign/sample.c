@@ -21,12 +21,6 @@ struct sample {
     _Atomic uint64_t hits;
 };
 
-static bool has_bit(const struct sample *s, uint64_t value)
-{
-    uint64_t position = modulo(value, s->by);
-    return s->data[position / 8] >> position % 8 & 1;
-}
-
 static void sample_block(void *ctx, unsigned worker, uint64_t block)
 {
     struct sample *s = ctx;
@@ -35,27 +29,26 @@ static void sample_block(void *ctx, unsigned worker, uint64_t block)
     (void)worker;
     for (unsigned n = 0; n < BLOCK; n++) {
         uint64_t h1 = bits_draw(&state), h2 = bits_draw(&state);
-        unsigned i = 0;
-        while (i < s->c.k && has_bit(s, layout->value(s->c.variant, h1, h2, i)))
-            i++;
-        hits += i == s->c.k;
+        bool set = true;
+        for (unsigned i = 0; set && i < s->c.k; i++) {
+            uint64_t position = modulo(layout->value(s->c.variant, h1, h2, i), s->by);
+            set = s->data[position / 8] >> position % 8 & 1;
+        }
+        hits += set;
     }
     s->hits += hits;
-}
-
-/* A sample looks at bits until one is clear. These are 2 bits if half of all are set; if nearly all
- * are, it looks at nearly k bits, which may be thousands. */
-static double most_samples(double expected, unsigned k)
-{
-    double set = pow(expected, 1.0 / k), bits = set < 1 ? (1 - expected) / (1 - set) : k;
-    return fmin(MOST, MOST_BITS / bits);
 }
 
 double classic_sample(const struct layer *layer, const uint8_t *data, unsigned threads,
                       double bits_set)
 {
     struct sample s = {.layer = layer, .c = classic_of(layer), .data = data};
-    double expected = classic_fpr(layer, bits_set), most = most_samples(expected, s.c.k);
+    double expected = classic_fpr(layer, bits_set);
+    /* A sample looks at bits until one is clear. These are 2 bits if half of all are set; if nearly
+     * all are, it looks at nearly k bits, which may be thousands. */
+    double set = pow(expected, 1.0 / s.c.k);
+    double looks = set < 1 ? (1 - expected) / (1 - set) : s.c.k;
+    double most = fmin(MOST, MOST_BITS / looks);
     if (expected * most < FEWEST_HITS)
         return expected;
     uint64_t blocks = (uint64_t)ceil(fmin(AIM / expected, most) / BLOCK);

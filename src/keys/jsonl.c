@@ -12,11 +12,6 @@
 
 /* ---- Strings. Functions that look for an end return NULL if there is none. */
 
-static inline bool is_plain(char c)
-{
-    return (signed char)c >= 32 && c != '"' && c != '\\';
-}
-
 /* The first byte from p on that is not plain text in a string: a quote, a backslash, a control
  * byte, or one of 0x80 and above; `end` if there is none. */
 static inline const char *skip_plain(const char *p, const char *end)
@@ -43,7 +38,7 @@ static inline const char *skip_plain(const char *p, const char *end)
             return p + __builtin_ctzll(bits) / 4;
     }
 #endif
-    while (p < end && is_plain(*p))
+    while (p < end && (signed char)*p >= 32 && *p != '"' && *p != '\\')
         p++;
     return p;
 }

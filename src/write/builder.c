@@ -218,16 +218,6 @@ static bool may_estimate(const struct builder *b)
     return !finds_repeats(b) && b->n_put > from && !b->exact;
 }
 
-/* Should a filter be written first as if all keys were distinct? Most inputs have no repeats, and
- * this saves sorting them. The build fails if there are repeats. After any failure the keys are
- * counted and the filter is built again: the wrong number may have caused the failure, as on a full
- * disk. */
-static bool may_presume(const struct builder *b)
-{
-    const struct design *d = b->design;
-    return !design_is_sized(d) && d->size == 0 && !d->each && (finds_repeats(b) || may_estimate(b));
-}
-
 static bool write_built(struct builder *b, struct err *err)
 {
     struct err ignored;
@@ -235,7 +225,13 @@ static bool write_built(struct builder *b, struct err *err)
     b->n_distinct = b->counted ? b->n_known : b->n_put;
     if (b->counted || (design_is_sized(b->design) && may_estimate(b)))
         return write_file(b, false, err);
-    return (may_presume(b) && write_file(b, true, &ignored)) ||
+    /* Most inputs have no repeats: writing the filter as if all keys were distinct saves sorting
+     * them. The build fails if there are repeats. After any failure the keys are counted and the
+     * filter is built again: the wrong number may have caused the failure, as on a full disk. */
+    const struct design *d = b->design;
+    bool presumes =
+        !design_is_sized(d) && d->size == 0 && !d->each && (finds_repeats(b) || may_estimate(b));
+    return (presumes && write_file(b, true, &ignored)) ||
            (count_keys(b, err) && write_file(b, false, err));
 }
 

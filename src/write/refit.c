@@ -73,20 +73,16 @@ void refit_put(struct refit *r, unsigned worker, struct hashes keys, size_t n)
     pthread_rwlock_unlock(&r->gate);
 }
 
-/* Is it the file that this process made? A file with two names would become two files. */
-static bool is_our_file(const struct refit *r, const struct filter *f)
-{
-    struct stat st;
-    return fstat(f->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino && st.st_nlink == 1;
-}
-
-/* Are the keys of the file exactly those that were put? Each record that any process gives to the
- * file is counted, even one with a known key. */
-static bool has_our_keys(const struct refit *r, const struct filter *f)
+/* Is it the file that this process made, with exactly the keys that were put? A file with two names
+ * would become two files. Each record that any process gives to the file is counted, even one with
+ * a known key. */
+static bool is_ours(const struct refit *r, const struct filter *f)
 {
     const struct header *h = &f->header;
-    return memcmp(h->id, r->id, sizeof r->id) == 0 && h->state == STATE_CLEAN &&
-           !filter_changed(f) && h->counters.records == r->n_put;
+    struct stat st;
+    bool same = fstat(f->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino;
+    return same && st.st_nlink == 1 && memcmp(h->id, r->id, sizeof r->id) == 0 &&
+           h->state == STATE_CLEAN && !filter_changed(f) && h->counters.records == r->n_put;
 }
 
 void refit_apply(struct refit *r, const char *path, bool hasty)
@@ -98,7 +94,7 @@ void refit_apply(struct refit *r, const char *path, bool hasty)
     a->out = path;
     a->replace = true;
     bool ok = assembly_begin(a, &ignored) && assembly_inputs(a, &path, 1, "", &ignored) &&
-              a->replaces_input && is_our_file(r, &a->in[0]) && has_our_keys(r, &a->in[0]);
+              a->replaces_input && is_ours(r, &a->in[0]);
     a->file.hasty = hasty;
     const struct header *old = ok ? &a->in[0].header : NULL;
     if (ok && !design_fits(old, old->counters.keys_added) &&

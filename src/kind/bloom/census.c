@@ -71,12 +71,6 @@ __attribute__((always_inline)) static inline void count(const struct bloom *bloo
     }
 }
 
-static void count_portable(const struct bloom *bloom, const uint8_t *data, uint64_t pages,
-                           const uint64_t *hit, struct bloom_census *c)
-{
-    count(bloom, data, pages, hit, c);
-}
-
 #ifdef __x86_64__
 /* Baseline x86-64 has no popcnt instruction. */
 __attribute__((target("popcnt"))) static void count_popcnt(const struct bloom *bloom,
@@ -102,7 +96,7 @@ static void tally(const struct layer *layer, const uint8_t *bits, uint64_t at, s
         return;
     }
 #endif
-    count_portable(&bloom, bits, len / BLOOM_PAGE, hit, sums);
+    count(&bloom, bits, len / BLOOM_PAGE, hit, sums);
 }
 
 static void add(void *sums, const void *more)

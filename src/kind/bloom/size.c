@@ -221,12 +221,6 @@ static uint64_t most_keys(const struct bloom *bloom, double p, uint64_t low, uin
     return low;
 }
 
-/* A number of keys that sets every bit, within the precision of a double. */
-static double keys_full(const struct bloom *bloom)
-{
-    return 60.0 * PAGE_BITS * (double)bloom->pages / bloom->k;
-}
-
 uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out)
 {
     unsigned lines = lines_for(p);
@@ -236,7 +230,9 @@ uint64_t bloom_capacity(uint64_t pages, double p, struct bloom *out)
         struct bloom bloom = {pages, k, lines};
         if (bloom_fpr(&bloom, (double)best + 1) > p)
             continue;
-        best = most_keys(&bloom, p, best + 1, (uint64_t)fmin(most, keys_full(&bloom)));
+        /* As many keys set every bit, within the precision of a double. */
+        double full = 60.0 * PAGE_BITS * (double)pages / k;
+        best = most_keys(&bloom, p, best + 1, (uint64_t)fmin(most, full));
         *out = bloom;
     }
     return best;

@@ -175,21 +175,15 @@ static double fpr_at(const struct layer *layer, double n)
     return -expm1(n * log1p(-ldexp(1, -(int)counted_of(layer).bits)));
 }
 
-/* The fewest bits with which n / 2^bits is at most p. An FPR that needs more than 64 bits was
- * refused before. */
-static unsigned width_for(uint64_t n, double p)
-{
-    unsigned bits = 1;
-    while (bits < 64 && ldexp((double)n, -(int)bits) > p)
-        bits++;
-    return bits;
-}
-
 static bool size(uint64_t n, double p, struct layer *out)
 {
-    struct counted c = {.bits = width_for(n > 0 ? n : 1, p)};
+    struct counted c = {.bits = 1};
     if (n > COUNTED_MAX_ENTRIES)
         return false;
+    /* The fewest bits with which n / 2^bits is at most p. An FPR that needs more than 64 bits was
+     * refused before. */
+    while (c.bits < 64 && ldexp(n > 0 ? (double)n : 1, -(int)c.bits) > p)
+        c.bits++;
     counted_design(&c, n);
     counted_to(&c, out);
     out->data_len = counted_expected_len(&c, n);

@@ -91,13 +91,6 @@ static uint64_t unmix(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* The inverse of ribbon_x. */
-static uint64_t x0_of(uint64_t x, unsigned table, unsigned seed)
-{
-    unsigned number = table + 8 * seed;
-    return number == 0 ? x : unmix(x) - number * 0x9e3779b97f4a7c15;
-}
-
 static void ribbon_work_free(struct work *w)
 {
     if (w == NULL)
@@ -247,8 +240,9 @@ struct recipe {
 static size_t bump(struct work *w, const struct recipe *recipe, unsigned t, const uint64_t *x,
                    size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        w->bumped[i] = x0_of(x[i], t, recipe->seed);
+    unsigned number = t + 8 * recipe->seed;
+    for (size_t i = 0; i < n; i++) /* the inverse of ribbon_x */
+        w->bumped[i] = number == 0 ? x[i] : unmix(x[i]) - number * 0x9e3779b97f4a7c15;
     return n;
 }
 
@@ -339,19 +333,15 @@ static size_t build_by(struct work *w, const struct ribbon *ribbon, const struct
     return n_bumped;
 }
 
-/* If a block of few keys is larger than this many bytes, the keys were probably chosen. */
-static uint64_t suspicious_len(const struct ribbon *ribbon, size_t n)
-{
-    return (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
-}
-
 static void build_rows(struct work *w, const struct ribbon *ribbon, size_t n,
                        struct ribbon_entry *entry)
 {
     struct recipe r = {{usual_load[0], usual_load[1], usual_load[2]}, 0, false}, other;
     if (ribbon->bits == 0 && n < FEW) {
         uint64_t len = try_loads(w, ribbon, n, 0, &r);
-        if (len > suspicious_len(ribbon, n) && try_loads(w, ribbon, n, 1, &other) < len)
+        /* In a longer block, the keys were probably chosen. */
+        uint64_t longest = (uint64_t)n * (ribbon->columns + 1) / 8 * 5 / 4 + 1024;
+        if (len > longest && try_loads(w, ribbon, n, 1, &other) < len)
             r = other;
         build_by(w, ribbon, &r, n, entry);
         return;
