@@ -201,7 +201,7 @@ $(BUILD)/seen.o: $(BUILD)/revision
 $(BUILD)/revision: FORCE
 	$(Q)$(call keep,$(REVISION))
 
-## deps: install what is needed to build and for the demo (Debian 12); with check, for the tests too
+## deps: install what is needed to build and for the demo (Debian); with check, for the tests too
 PACKAGES := gcc libc6-dev make zlib1g-dev libxxhash-dev pkg-config libhiredis-dev libssl-dev libmd-dev libsodium-dev
 TESTING := check unit bats fuzz-replay asan tsan
 TEST_PACKAGES := bats python3 jq openssl strace mandoc zsh fish redis-server miller python3-prometheus-client

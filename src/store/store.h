@@ -230,7 +230,8 @@ static inline bool store_add_end(struct store *s, bool sync, struct err *err)
 struct store_place {
     const char *prefix; /* "name://" */
     const char *needs;  /* the library without which `open` is not built */
-    /* NULL, as all others then: this program was built without them. The others may be NULL. */
+    /* NULL, as all others then: this program was built without them. `prepare` may be NULL alone,
+     * `pull` and `push` together: what is only read has a `push` that fails. */
     struct store *(*open)(const char *name, enum store_mode mode,
                           const struct open_options *options, struct err *err);
     struct store *(*prepare)(const char *name, const struct store_plan *plan,
