@@ -36,22 +36,6 @@ struct run {
 /* The most chunks that are committed, or being committed, and not finished. */
 enum { UNFINISHED = 2 };
 
-static bool commit_slot(struct run *run, struct slot *slot)
-{
-    const struct pump *pump = run->pump;
-    if (slot->got == INPUT_END)
-        return true;
-    if (slot->got == INPUT_CHUNK_READ)
-        return pump->commit(pump->ctx, &slot->chunk, slot->data);
-    if (pump->failed == NULL) {
-        *run->err = slot->err;
-        run->failed = true;
-        return false;
-    }
-    pump->failed(pump->ctx, &slot->chunk, &slot->err);
-    return true;
-}
-
 static struct slot **slot_place(struct run *run, uint64_t seq)
 {
     return &run->done[seq % run->n_slots];
@@ -76,21 +60,31 @@ static bool commit_is_due(struct run *run)
 
 static bool commit_next(struct run *run)
 {
+    const struct pump *pump = run->pump;
     if (!commit_is_due(run))
         return false;
     struct slot *slot = *slot_place(run, run->next_commit);
     run->committing = true;
     if (!run->stop) {
+        bool go_on = true;
         slot->committed = slot->got == INPUT_CHUNK_READ;
         pthread_mutex_unlock(&run->lock);
-        bool go_on = commit_slot(run, slot);
+        if (slot->committed) {
+            go_on = pump->commit(pump->ctx, &slot->chunk, slot->data);
+        } else if (pump->failed != NULL) {
+            pump->failed(pump->ctx, &slot->chunk, &slot->err);
+        } else {
+            *run->err = slot->err;
+            run->failed = true;
+            go_on = false;
+        }
         pthread_mutex_lock(&run->lock);
         run->stop |= !go_on;
     }
     run->next_commit++;
     run->committing = false;
     /* While this thread finishes its chunk, a waiting thread may commit the next one. */
-    if (run->pump->finish != NULL && commit_is_due(run))
+    if (pump->finish != NULL && commit_is_due(run))
         pthread_cond_signal(&run->more);
     return true;
 }

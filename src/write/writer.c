@@ -363,7 +363,8 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     uint64_t others[PIECE_WORDS] = {0}, present[PIECE_WORDS] = {0};
     size_t n_given = p->n;
     bool keep_out = others_keep_out(w);
-    if (!filter_query_others(w->session.filter, w->layer, piece_keys(p), p->n, others, err))
+    if (header_of(w)->n_layers > 1 &&
+        !filter_query_others(w->session.filter, w->layer, piece_keys(p), p->n, others, err))
         return false;
     if (keep_out) {
         mark_known(c, p, others);
