@@ -372,13 +372,12 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     }
     if (!insert(w, p, c->n <= FEW, present, err))
         return false;
-    size_t n_inserted = p->n - bits_count(present, LAYER_BATCH);
+    w->session.counters.keys_added += p->n - bits_count(present, LAYER_BATCH);
     for (size_t i = 0; i < PIECE_WORDS && !keep_out; i++)
         present[i] |= others[i];
     mark_known(c, p, present);
     size_t n_new = p->n - bits_count(present, LAYER_BATCH);
     w->session.counters.records += n_given;
-    w->session.counters.keys_added += n_inserted;
     w->out->n_new += n_new;
     w->new += n_new;
     return true;
