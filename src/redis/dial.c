@@ -92,13 +92,13 @@ int dial_host(const char *host, unsigned port, uint64_t until, struct err *err)
         fd = connect_by(socket(a->ai_family, SOCK_STREAM, 0), a->ai_addr, a->ai_addrlen,
                         now + share);
     }
-    if (fd < 0)
+    if (fd < 0) {
         fail(err, "%s", strerror(errno));
+    } else {
+        /* Commands go out at once; a server that vanished is noticed. */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    }
     freeaddrinfo(all);
-    if (fd < 0)
-        return -1;
-    /* Commands go out at once; a server that vanished is noticed. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     return fd;
 }
