@@ -24,6 +24,13 @@ declined()
 @test "guava: broken files" { vectors malformed guava; }
 @test "guava: sizes" { vectors sizing guava; }
 
+@test "guava: a header alone, and a part of one" {
+    printf '\1\7\0\0\0\0' >header
+    refuses "seen: cannot import 'header' as guava: its number of words is 0" seen import --layout guava header -o f.seen
+    printf '\1\7\0\0\0' >part
+    refuses "seen: cannot import 'part' as guava: it ends within its header" seen import --layout guava part -o f.seen
+}
+
 @test "guava, serialized: an imported filter answers as the program did, and is exported as it was" { vectors answers guavaser; }
 @test "guava, serialized: create and add make the program's bytes" { vectors create guavaser; }
 
@@ -138,6 +145,7 @@ END
         refuses "seen: cannot import 'forged' as ${spec%%:*}: $text" seen import --layout "$spec" forged -o f.seen
     done <<'END'
 bitsandblooms|it ends within its header|\0\0
+bitsandblooms|its number of positions is 0, not from 1 to 4096|\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0
 bitsandblooms|it is not JSON as the program writes it|{"m":64,"k":1,"b":"AAAA
 bitsandblooms|it is not JSON as the program writes it|{"m":064,"k":1,"b":"AAAAAAAAAEAAAAAAAAAAAA=="}
 bitsandblooms|its number of bits is 0, not from 1 to 2^45|{"m":0,"k":1,"b":"AAAAAAAAAAAAAA"}

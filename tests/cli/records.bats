@@ -29,7 +29,18 @@ load ../lib/helpers
     printf '1,2,3\na,b,c\n' | seen query --csv -f 3,1 g | cmp - <(printf '1,2,3\na,b,c\n')
     printf 'a;b\n1;2\n1;"2"\n' | seen dedup --csv -d';' | cmp - <(printf 'a;b\n1;2\n')
     printf '1,2\n1,3\n2,3\n' | seen dedup --csv --no-header -f 1 | cmp - <(printf '1,2\n2,3\n')
+    printf ',2\n,2\n1,3\n' | seen dedup --csv --no-header -f 2 | cmp - <(printf ',2\n1,3\n')
     printf 'a,2024\n1,2\n' | seen dedup --csv -f '"2024"' | cmp - <(printf 'a,2024\n1,2\n')
+}
+
+@test "names of columns that are written wrong are refused" {
+    while IFS='|' read -r list message; do
+        refuses "seen: option '--field': '$list': $message" seen dedup --csv -f "$list" </dev/null
+    done <<'TABLE'
+"a"b|a quote is not closed
+"a|a quote is not closed
+"|a quote is not closed
+TABLE
 }
 
 @test "CSV that breaks its rule, or has not these columns, is refused" {

@@ -10,7 +10,7 @@ counts its calls; and then once for each fault: call N fails with an errno that 
 or from then on; or it reads or writes one byte; or the process is killed before it. Each time
 
     exit status 0 (or what the command says otherwise) means that files and output are as without a fault,
-    and that no sync failed; else the status is 2, and one line on standard error names the cause;
+    and that no sync and no lock failed; else the status is 2, and one line on standard error names the cause;
     each file is as it was, or as it was to become, or has all the keys that it had, and verify says so;
     what was printed is the beginning of what would have been, and is in the filter if dedup printed it;
     nothing else is left in the directory, but by SIGKILL, and the next command works.
@@ -59,7 +59,7 @@ ERRORS = {
     "ftruncate": DISK, "fallocate": DISK | {EOPNOTSUPP: ("from",)},
     "write": DISK | {EINTR: ("once",)}, "pwritev": DISK | {EINTR: ("once",)},
     "read": {EIO: ("once",), EINTR: ("once",)}, "pread": {EIO: ("once",), EINTR: ("once",)},
-    "fcntl": {ENOLCK: ("once", "from"), EINTR: ("once",)},
+    "lock": {ENOLCK: ("once", "from"), EINTR: ("once",)}, "fcntl": {ENOLCK: ("once", "from"), EINTR: ("once",)},
     "fchmod": {EIO: ("once",)}, "fchown": {EIO: ("once",)},
     "dup2": {EMFILE: ("once",)}, "lseek": {EIO: ("once",)}, "readlink": {EACCES: ("once",)},
     "renameat": {EIO: ("once",)}, "renameat2": {EIO: ("once",), EINVAL: ("from",)},
@@ -322,6 +322,8 @@ class Trial:
             return f"a short transfer: {result.err.decode()!r}"
         if good and call in ("fsync", "fdatasync"):
             return "the sync failed, and the status is that of success"
+        if good and call == "lock" and error == ENOLCK:
+            return "a lock is missing, and the status is that of success"
         if good and result.out != self.reference.out:
             return f"status {result.status}, but other output: {result.out[-200:]!r}, {result.err!r}"
         if scenario.ordered and not self.reference.out.startswith(result.out):

@@ -13,7 +13,8 @@
  *     kill          is not reached: SIGKILL
  *
  * Two names stand for several calls, where these are recorded: "change" for all that may change the
- * directory, "sync" for each sync of a file.
+ * directory, "sync" for each sync of a file. "lock" is an fcntl that takes a lock; "fcntl" are the
+ * others.
  *
  * Without INJECT all succeed. INJECT_LACKS=1 stands for an old kernel or file system: there is no
  * renameat2; with INJECT_LACKS=fuse, no links either, and the file system
@@ -409,9 +410,11 @@ int fcntl(int fd, int command, ...)
     va_start(ap, command);
     void *arg = va_arg(ap, void *);
     va_end(ap);
-    if (command == F_OFD_SETLK || command == F_OFD_SETLKW || command == F_SETLK)
+    bool changes = command == F_OFD_SETLK || command == F_OFD_SETLKW || command == F_SETLK;
+    if (changes)
         record_begin("fcntl");
-    bool fails = FAILS("fcntl");
+    bool takes = changes && ((const struct flock *)arg)->l_type != F_UNLCK;
+    bool fails = takes ? FAILS("lock") : FAILS("fcntl");
     record_end();
     return fails ? -1 : NEXT(fcntl, "fcntl64")(fd, command, arg);
 }

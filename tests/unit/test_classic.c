@@ -360,6 +360,30 @@ TEST(bits_come_back_from_every_order)
     CHECK(memcmp(there, "\x01\x80\0\0\0\0\0\0", 8) == 0);
 }
 
+TEST(what_no_layout_can_have_is_refused)
+{
+    static const struct {
+        const struct kind *kind;
+        unsigned variant;
+    } kinds[] = {{&kind_bitsandblooms, 0}, {&kind_dcso, 0},     {&kind_gozero, 0},
+                 {&kind_guava, 1},         {&kind_redisson, 0}, {&kind_spark, 1}};
+    static const struct {
+        uint64_t m, k, more;
+    } sizes[] = {
+        {6400, 14, 0}, {0, 14, 0}, {6400, 0, 0}, {6400, CLASSIC_MAX_K + 1, 0}, {6400, 14, 8}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+            struct err err;
+            struct layer layer = {.kind = kinds[i].kind, .n_design = 1, .fpr_design = 0.5};
+            classic_to(&(struct classic){.m = sizes[j].m,
+                                         .k = (unsigned)sizes[j].k,
+                                         .variant = kinds[i].variant},
+                       &layer);
+            layer.data_len += sizes[j].more;
+            CHECK(layer.kind->check(&layer, &err) == (j == 0));
+        }
+}
+
 int main(void)
 {
     RUN(the_modulus_is_exact);
@@ -376,5 +400,6 @@ int main(void)
     RUN(a_size_that_the_bits_contradict);
     RUN(a_spec_is_parsed_or_refused_with_what_is_known);
     RUN(bits_come_back_from_every_order);
+    RUN(what_no_layout_can_have_is_refused);
     return check_done();
 }
