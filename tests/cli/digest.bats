@@ -439,8 +439,8 @@ PYTHON
     }
     forged $((3 << 16))
     seen query -q --input-digests f -k "$(printf %032d 1)"
-    forged $((5 << 16))
-    refuses "seen: 'f' was written by a newer version of seen (key digest 5)" seen stats f
+    forged $((255 << 16))
+    refuses "seen: 'f' was written by a newer version of seen (key digest 255)" seen stats f
     forged $((1 << 24))
     refuses "seen: 'f' was written by a newer version of seen (key preparation 24)" seen stats f
     for preparation in $((3 << 16 | 4)) $((3 << 16 | 1 << 8)); do
