@@ -19,17 +19,9 @@ static struct {
     char out[1 << 16]; /* what the last command printed on stdout, without its last newline */
 } shell;
 
-/* Runs a line of bash; returns its exit status. */
-static int sh(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static int sh(const char *fmt, ...)
+/* Waits for the exit status of the last command; -1: the shell has gone. */
+static int status_of_shell(void)
 {
-    va_list ap;
-    va_start(ap, fmt);
-    vfprintf(shell.to, fmt, ap);
-    va_end(ap);
-    fputc('\n', shell.to);
-    fflush(shell.to);
-
     static const char END[] = "\001status ";
     size_t len = 0;
     shell.out[0] = '\0';
@@ -45,7 +37,20 @@ static int sh(const char *fmt, ...)
         }
         len += strlen(shell.out + len);
     }
-    return -1; /* the shell has gone */
+    return -1;
+}
+
+/* Runs a line of bash; returns its exit status. */
+static int sh(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static int sh(const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(shell.to, fmt, ap);
+    va_end(ap);
+    fputc('\n', shell.to);
+    fflush(shell.to);
+    return status_of_shell();
 }
 
 /* Must be called before the servers are used. NULL: they can be; else why not. */
@@ -53,6 +58,8 @@ static const char *servers_begin(void)
 {
     static char script[] = ". \"${SOURCE:-.}/tests/lib/redis.bash\" || exit\n"
                            "trap redis_stop EXIT\n"
+                           "redis_lacks\n"
+                           "printf '\\001status %d\\n' $?\n"
                            "while IFS= read -r line; do\n"
                            "    eval \"$line\" 2>&1 </dev/null\n"
                            "    printf '\\001status %d\\n' $?\n"
@@ -75,13 +82,14 @@ static const char *servers_begin(void)
     shell.from = fdopen(from[0], "r");
     if (shell.to == NULL || shell.from == NULL)
         return "no pipe";
-    switch (sh("redis_lacks")) {
+    switch (status_of_shell()) {
     case 0:
         return strdup(shell.out);
     case 1:
         return NULL;
     default:
-        return "no bash";
+        fprintf(stderr, "no bash, or no tests/lib/redis.bash here or in the directory SOURCE\n");
+        exit(1);
     }
 }
 
