@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/say.h"
+#include "base/visible.h"
 #include "keys/content.h"
 
 /* Of each input. Records of a file tend to be alike. */
@@ -399,7 +400,8 @@ static void refuse_counted(const char *where, size_t digits)
                                         : "--hex";
     say_error("records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
               "%s -d: -f1 FILTER %s (--trim takes records as they are)",
-              where, digest, where[0] == '(' ? "<FILE" : where);
+              where, digest,
+              strcmp(where, "(standard input)") == 0 ? "<FILE" : SHELL_FILE(where));
 }
 
 /* Prints what look i has found; false: it is refused. */

@@ -236,6 +236,10 @@ propose()
         bash -c "$command"
         propose 'its own -k: \(.*\)' seen query f -k a -- "$name"
         printf '%s\0' "$name" | cmp - <(bash -c "seen dedup -0 $command")
+        printf '%032d:1\n' {1..9} >"$dir/$name.digests"
+        propose 'their digests: \(seen .*\) (--trim' seen create k -- "$name.digests"
+        bash -c "${command/FILTER/k}"
+        [ "$(seen query --input-digests -d: -f1 -c k "$dir/$name.digests")" = 9 ]
         # Files of another program.
         propose '; \(seen import .*\)' seen verify -- "$name.dcso"
         bash -c "${command/FILTER/i}"
