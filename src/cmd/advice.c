@@ -400,8 +400,7 @@ static void refuse_counted(const char *where, size_t digits)
                                         : "--hex";
     say_error("records in '%s' look like DIGEST:COUNT; this takes their digests: seen create "
               "%s -d: -f1 FILTER %s (--trim takes records as they are)",
-              where, digest,
-              strcmp(where, "(standard input)") == 0 ? "<FILE" : SHELL_FILE(where));
+              where, digest, strcmp(where, "(standard input)") == 0 ? "<FILE" : SHELL_FILE(where));
 }
 
 /* Prints what look i has found; false: it is refused. */
