@@ -3,6 +3,9 @@
 # System calls that fail while a filter is being written, and the order in which it reaches the disk.
 
 load ../lib/helpers
+load ../lib/redis
+
+teardown() { redis_stop; }
 
 # calls COMMAND...: its writes to a filter's two headers and its syncs, in order: A, B and S.
 calls()
@@ -197,6 +200,26 @@ end()
     [ "$(seen query -c r.seen -k first)" = 1 ]
 }
 
+# Writes 1 to 4 are headers of the session and of the void layer, 5 is the emptied layer's checksums.
+@test "a rotation that cannot write a header, or the emptied layer's checksums, loses no key" {
+    need_preload
+    for ((nth = 1; nth < 20; nth++)); do
+        rm -f r.seen
+        seen create --generations 2 --empty -n 2000 -p 1e-6 r.seen
+        seen add r.seen <(seq 500)
+        run --separate-stderr failing "pwritev:$nth:ENOSPC" seen rotate r.seen
+        [ "$status" != 0 ] || break
+        [ "$status" = 2 ]
+        one_line "seen: cannot write 'r.seen': No space left on device"
+        [ "$(seen query -c r.seen <(seq 500))" = 500 ]
+        seen verify r.seen
+        seen add r.seen <(seq 501 900)
+        [ "$(seen query -c r.seen <(seq 900))" = 900 ]
+        seen verify r.seen
+    done
+    [ "$nth" = 10 ]
+}
+
 # A rotation takes the turn three times, and joins the session.
 @test "a ring is not rotated without each of its locks" {
     need_preload
@@ -259,6 +282,42 @@ end()
     refuses "seen: cannot import '$list' as php: out of memory" \
         bash -c "ulimit -v 60000 && exec seen import --layout php '$list' -o f.seen"
     [ ! -e f.seen ]
+}
+
+@test "whatever memory a filter in Redis lacks, the command says so, and the filter keeps its keys" {
+    need_preload
+    need_redis
+    redis_start a
+    local uri="redis+unix://$REDIS_DIR/a/socket?key=k&layout=gozero:bits=20000" call command failures n status
+    redis a SETRANGE k 2499 $'\1' >/dev/null 2>&1
+    seq 100 >old
+    seq 101 200 >new
+    seen add "$uri" old
+    before=$(redis a BITCOUNT k)
+    for command in "query $uri old" "import -o f $uri" "add $uri new"; do
+        for call in malloc calloc realloc; do
+            failures=0
+            for n in {1..20}; do
+                status=0
+                rm -f f
+                # shellcheck disable=SC2086 # words
+                failing $call:$n:ENOMEM seen $command >out 2>err || status=$?
+                if [ $status = 0 ]; then
+                    [ ! -s err ]
+                    [[ $command != query* ]] || cmp out old
+                else
+                    [ $status = 2 ]
+                    [[ $(cat err) == 'seen: '*[Mm]emory* && $(wc -l <err) = 1 && ! -s out && ! -e f ]]
+                    failures=$((failures + 1))
+                fi
+                [[ $command == add* ]] || equal "$(redis a BITCOUNT k)" "$before"
+            done
+            [ $failures -ge 4 ]
+            equal "$(seen query -c "$uri" old)" 100
+        done
+    done
+    # What is tolerated is done.
+    equal "$(seen query -c "$uri" new)" 100
 }
 
 @test "a full disk, or one that fails, leaves a growing filter as it was" {
