@@ -25,6 +25,12 @@ bool disk_is_address(const char *name)
     return n > 0 && strncmp(name + n, "://", 3) == 0;
 }
 
+bool disk_lacks(const char *name)
+{
+    return access(name, F_OK) != 0 &&
+           (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG);
+}
+
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                 struct err *err)
 {

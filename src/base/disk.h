@@ -27,6 +27,10 @@
  * given as ./redis://... */
 bool disk_is_address(const char *name);
 
+/* Has no file the name, or can none have it: below a file that is no directory, or too long? Sets
+ * errno if so. */
+bool disk_lacks(const char *name);
+
 /* Writes all of buf at offset `off`. */
 bool disk_write(int fd, const void *buf, uint64_t len, uint64_t off, const char *name,
                 struct err *err);

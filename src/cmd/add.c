@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-#include <unistd.h>
-
+#include "base/disk.h"
 #include "base/num.h"
 #include "base/say.h"
 #include "base/sig.h"
@@ -59,8 +57,7 @@ static bool is_counted_set(const char *path, struct err *err)
 {
     bool suits = false;
     struct err why;
-    bool missing = access(path, F_OK) != 0 && errno == ENOENT;
-    if (!missing && !keyopt_is_other(path) && !change_suits(path, &suits, &why))
+    if (!disk_lacks(path) && !keyopt_is_other(path) && !change_suits(path, &suits, &why))
         *err = why;
     return suits;
 }

@@ -3,13 +3,13 @@
 
 #include <assert.h>
 #include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/disk.h"
 #include "base/num.h"
 #include "base/parallel.h"
 #include "base/say.h"
@@ -447,8 +447,7 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
 /* Or that cannot be found out. A filter of RedisBloom has its two files beside the name. */
 static bool is_there(const char *name)
 {
-    return access(name, F_OK) == 0 || errno != ENOENT || strcmp(name, "-") == 0 ||
-           filter_in_files(name) != NULL;
+    return !disk_lacks(name) || strcmp(name, "-") == 0 || filter_in_files(name) != NULL;
 }
 
 /* The last operand, from number `first` on, that does not exist as a file; NULL: all exist. */

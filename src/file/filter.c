@@ -119,13 +119,13 @@ const struct kind *filter_in_files(const char *path)
 
 static bool cannot_open(const struct filter *f, struct err *err)
 {
-    if (errno == ENOENT && disk_is_address(f->path))
+    if (disk_is_address(f->path) && disk_lacks(f->path))
         return fail(err, "'%s' is an address: 'seen import' makes a file of the filter there",
                     f->path);
-    if (errno == ENOENT && strcmp(f->path, "-") == 0)
+    if (strcmp(f->path, "-") == 0 && disk_lacks(f->path))
         return fail(err, "a filter is a file, and cannot come from standard input");
     int why = errno;
-    const struct kind *kind = why == ENOENT ? filter_in_files(f->path) : NULL;
+    const struct kind *kind = disk_lacks(f->path) ? filter_in_files(f->path) : NULL;
     errno = why;
     if (kind == NULL)
         return fail_errno(err, "cannot open '%s'", f->path);

@@ -316,7 +316,7 @@ static bool open_all(struct newfile *nf, const char *path, struct err *err)
         return fail(err, "out of memory");
     nf->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     free(dir);
-    if (nf->dir_fd < 0 && errno == ENOENT && disk_is_address(path))
+    if (nf->dir_fd < 0 && disk_is_address(path) && disk_lacks(path))
         return fail(err, "'%s' is an address: 'seen export' writes a filter there", path);
     if (nf->dir_fd < 0)
         return fail_errno(err, "cannot create '%s'", path);

@@ -289,10 +289,10 @@ static void leave_file(struct input *in, struct file *f)
 
 bool input_fail_open(const char *name, bool apart, struct err *err)
 {
-    bool may_be = errno == ENOENT && !apart;
+    fail_errno(err, "cannot open '%s'", name);
+    bool may_be = !apart && disk_lacks(name);
     bool is_url = may_be && strncmp(name, "http", 4) == 0 && strstr(name, "://") != NULL;
     bool is_key = may_be && (strchr(name, '/') == NULL || strstr(name, "://") != NULL);
-    fail_errno(err, "cannot open '%s'", name);
     return is_url   ? fail_more(err, " (-k gives a key; curl -sSf 'URL' | seen ... reads a list)")
            : is_key ? fail_more(err, " (-k gives a key)")
                     : false;

@@ -692,6 +692,28 @@ END
     [ ! -e new ]
 }
 
+@test "names that no file can have count as missing" {
+    local long name
+    long=$(printf 'n%.0s' {1..300})
+    seen create f -k a
+    for name in no/x f/x "$long"; do
+        refuses "seen: there is no file '$name'; each key has its own -k: -k $name" seen query f -k a "$name"
+        refuses "seen: no output file given; did you mean -o $name?" seen merge f "$name"
+        refuses "seen: there is no '$name', but 'f' is a filter: did you mean f -o $name?" seen shrink -o f "$name"
+    done
+    refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen query f none
+    refuses "seen: cannot open '$long': File name too long (-k gives a key)" seen query f "$long"
+    # None can be made there.
+    refuses "seen: cannot open 'f/x': Not a directory" seen add f/x -k a
+    refuses "seen: cannot open '$long': File name too long" seen add "$long" -k a
+    # An address, too.
+    name="redis://a/b?key=$long"
+    refuses "seen: '$name' is an address: 'seen import' makes a file of the filter there" seen verify "$name"
+    refuses "seen: '$name' is an address: 'seen export' writes a filter there" seen create "$name" -k a
+    touch redis:
+    refuses "seen: 'redis://a/b' is an address: 'seen import' makes a file of the filter there" seen verify redis://a/b
+}
+
 @test "the output without -o, or in the place of the input: what is meant" {
     seq 9 >list
     seen create f list
@@ -708,7 +730,8 @@ END
             seen $command -o f new
     done
     # It cannot be found out whether it is there.
-    refuses "seen: cannot open 'g/new': Not a directory" seen shrink --force -o f g/new
+    ln -s loop loop
+    refuses "seen: cannot open 'loop': Too many levels of symbolic links" seen shrink --force -o f loop
     refuses 'seen: more than one FILTER given; the name of the output goes after -o' seen shrink f g
     refuses 'seen: two filters are needed: A and B' seen compare f g f
     refuses "seen: 'f' exists (--force replaces it); to keep its keys: seen merge --force -o f f g" \
