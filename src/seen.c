@@ -171,15 +171,15 @@ static int unknown_command(const char *name)
     if (t.nearest != NULL)
         return opt_misuse(NULL, "'%s' " MEANS("%s"), name, t.nearest);
     if (keyopt_is_list(name))
-        return opt_misuse(
-            NULL,
-            "'%s' is a file, not a command; 'seen dedup <%s' prints each of its lines "
-            "once, 'seen create FILTER %s' makes a filter of them",
-            name, SHELL_FILE(name), SHELL_FILE(name));
+        return opt_misuse(NULL,
+                          "'%s' is a file, not a command; to print each of its lines once: seen "
+                          "dedup <%s; to make "
+                          "a filter of them: seen create FILTER %s",
+                          name, SHELL_FILE(name), SHELL_FILE(name));
     if (keyopt_is_filter(name))
         return opt_misuse(NULL,
-                          "'%s' is a filter, not a command, which comes first; 'seen stats %s' "
-                          "says what it holds",
+                          "'%s' is a filter, not a command, which comes first; to see what it "
+                          "holds: seen stats %s",
                           name, SHELL_FILE(name));
     return opt_misuse(NULL, "'%s' is not a command", name);
 }

@@ -29,10 +29,11 @@ bool(fail_errno)(struct err *err, const char *fmt, ...)
 
 bool(fail_more)(struct err *err, const char *fmt, ...)
 {
-    size_t len = strlen(err->text);
+    size_t len = strlen(err->text), room = sizeof err->text - len;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->text + len, sizeof err->text - len, fmt, ap);
+    if (vsnprintf(err->text + len, room, fmt, ap) >= (int)room)
+        err->text[len] = '\0';
     va_end(ap);
     return false;
 }

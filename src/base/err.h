@@ -22,7 +22,8 @@ bool fail(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2
 /* The same, followed by ": " and strerror(errno). */
 bool fail_errno(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends to the text; returns false. */
+/* Appends to the text if there is room for all of it: half a command would be another one. Returns
+ * false. */
 bool fail_more(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* An analyzer, which does not look into err.c, would take a failure for a success. */

@@ -84,11 +84,11 @@ const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const 
     bool visible = is_visible(s), plain = visible && is_shell_word(s);
     const char *open = plain ? "" : visible ? "'" : "$'";
     size_t n = (size_t)snprintf(out, SHELL_ROOM, "%s%s", prefix, open);
-    for (; *s != '\0' && n < SHELL_ROOM - 8; s++)
+    for (; *s != '\0' && n < SHELL_ROOM - 5; s++)
         if (*s == '\'')
             n += (size_t)snprintf(out + n, 5, "%s", visible ? "'\\''" : "\\'");
         else
             n += (size_t)snprintf(out + n, 3, "%s%c", *s == '\\' && !visible ? "\\" : "", *s);
     snprintf(out + n, 2, "%s", plain ? "" : "'");
-    return out;
+    return *s == '\0' ? out : "...";
 }

@@ -18,11 +18,12 @@ size_t visible_copy(char *out, const char *s);
 /* Prints s; returns the number of bytes. */
 size_t visible_print(FILE *out, const char *s);
 
-/* Room for a name of PATH_MAX bytes, each quoted. */
-#define SHELL_ROOM (4 * 4096 + 8)
+/* Room for a name of 255 bytes, each a quote ('\''), with "./" before it, between "$'" and "'". */
+#define SHELL_ROOM (2 + 2 + 4 * 255 + 1 + 1)
 
-/* Copies s as one word of a shell command, behind the prefix; in quotes where it needs them. The
- * word is complete once control characters are made visible: $'a\nb'. Returns `out`. */
+/* Writes s as one word of a shell command, behind the prefix; in quotes where it needs them. The
+ * word is complete once control characters are made visible: $'a\nb'. Returns the word,
+ * or "..." for one that does not fit: half of it would be another one. */
 const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const char *s);
 
 /* A value, such as a key; the name of a file, which is no option. Valid to the end of the block. */

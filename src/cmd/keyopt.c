@@ -437,7 +437,7 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
     size_t len = read_start(path, start, sizeof start);
     if (!err->helps && access(path, F_OK) != 0 && keyopt->n_files == 1 &&
         keyopt_is_filter(keyopt->files[0]))
-        fail_more(err, ", but '%s' is a filter: did you mean 'seen %s %s -k %s'?", keyopt->files[0],
+        fail_more(err, ", but '%s' is a filter; -k gives a key: seen %s %s -k %s", keyopt->files[0],
                   keyopt->command->name, SHELL_FILE(keyopt->files[0]), SHELL_WORD(path));
     if (len == 0 || format_is_filter(start, len))
         return false;
@@ -453,7 +453,7 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
 void keyopt_advise_list(const char *path, struct err *err)
 {
     if (!err->helps && keyopt_is_list(path))
-        fail_more(err, "; 'seen create FILTER %s' makes one of its lines", SHELL_FILE(path));
+        fail_more(err, "; to make one of its lines: seen create FILTER %s", SHELL_FILE(path));
 }
 
 void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err)

@@ -421,7 +421,7 @@ static bool refuse_equals(const struct opt_parser *p, const struct opt *opt, con
     if (value == NULL || value[0] != '=' || (opt->id == 'd' && value[1] == '\0'))
         return true;
     return opt_refuse(
-        p->command, "'-%c%s' would give '%s': did you mean '-%c %s'? (for '%s': --%s=%s)", opt->id,
+        p->command, "'-%c%s' would give '%s': did you mean -%c %s? (for '%s': --%s=%s)", opt->id,
         value, value, opt->id, SHELL_WORD(value + 1), value, opt->name, SHELL_WORD(value));
 }
 
@@ -477,8 +477,8 @@ static bool check_operands(const struct opt_parser *p)
     if (lacks_out && c->output != NULL)
         return opt_refuse(c, "no output file given (-o %s)", c->output);
     if (p->out != NULL && missing != NULL && keyopt_is_filter(p->out) && c != &cmd_import)
-        return opt_refuse(c, "there is no '%s', but '%s' is a filter: did you mean %s -o %s?",
-                          missing, p->out, SHELL_FILE(p->out), SHELL_FILE(missing));
+        return opt_refuse(c, "did you mean %s -o %s? ('%s' is a filter, and there is no '%s')",
+                          SHELL_FILE(p->out), SHELL_FILE(missing), p->out, missing);
     return true;
 }
 
@@ -697,7 +697,7 @@ void opt_help(const struct command *command, bool all)
 
 int opt_misuse(const struct command *command, const char *fmt, ...)
 {
-    char text[2048];
+    char text[sizeof(struct err)];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);

@@ -553,8 +553,8 @@ static void advise_filter(const struct query *q, const char *path, struct err *e
     if (!keyopt_advise_order(&q->keyopt, path, err) && q->sources.open.borrow.layout == NULL &&
         keyopt_is_list(path))
         fail_more(err,
-                  "; 'seen query --list %s' asks its lines, 'seen create FILTER %s' makes one of "
-                  "them",
+                  "; to ask its lines: seen query --list %s; to make one of them: seen create "
+                  "FILTER %s",
                   SHELL_FILE(path), SHELL_FILE(path));
 }
 

@@ -196,8 +196,10 @@ propose()
 
 @test "the commands of messages name files as a shell reads them" {
     local command dir name
+    # As many as fit into a name, with a suffix.
+    quotes=$(printf "'%.0s" {1..247})
     # shellcheck disable=SC2016 # it is a name
-    for name in plain "-x it's" $'line\nof \\ it\'s' '$HOME `id` "*"' $'\xff' '=ä;b'; do
+    for name in plain "-x it's" $'line\nof \\ it\'s' '$HOME `id` "*"' $'\xff' '=ä;b' "$quotes"; do
         dir=$(mktemp -d -p "$BATS_TEST_TMPDIR")
         cd "$dir"
         wild | tr -d '\0\r' | sed '/^$/d' >"$dir/$name.list"
@@ -207,29 +209,33 @@ propose()
         seen export d -o "$dir/$name.dcso"
         gzip -k -- "$name.dcso"
         # Each of them reads the list, and finds or prints each record once.
-        propose "; '\(seen query .*\)' asks" seen query -- "$name.list"
+        propose 'its lines: \(seen query .*\); to make' seen query -- "$name.list"
         bash -c "$command -k plain"
-        propose ", '\(seen create .*\)' makes one" seen query -- "$name.list"
+        propose 'one of them: \(seen create .*\)' seen query -- "$name.list"
         bash -c "${command/FILTER/g}"
         equal "$(seen stats --json f | jq .keys_added)" "$(seen stats --json g | jq .keys_added)"
-        propose "; '\(seen create .*\)' makes one" seen stats -- "$name.list"
+        propose 'its lines: \(seen create .*\)' seen stats -- "$name.list"
         bash -c "${command/FILTER/h}"
         propose 'without FILTER: \(seen .*\)' seen dedup --no-sync -- "$name.list"
         seen dedup <"$name.list" | cmp - <(bash -c "$command")
         propose 'field: \(seen .*\)' seen dedup -k 1 -- "$name.list"
         seen dedup <"$name.list" | cmp - <(bash -c "${command/ N / 1 }")
-        propose "command; '\(seen .*\)' prints each" seen "./$name.list"
+        propose 'lines once: \(seen .*\); to make' seen "./$name.list"
         seen dedup <"$name.list" | cmp - <(bash -c "$command")
+        propose 'filter of them: \(seen .*\)' seen "./$name.list"
+        bash -c "${command/FILTER/l}"
         # Filters, and what is meant of two names.
-        propose "; '\(seen stats.*\)' says" seen "./$name.seen"
+        propose 'it holds: \(seen stats.*\)' seen "./$name.seen"
         bash -c "$command"
-        propose "did you mean '\(seen .*\)'?" seen query -- "$name" "$name.seen"
+        propose 'gives a key: \(seen .*\)' seen query -- "$name" "$name.seen"
         bash -c "$command -0" || [ $? = 1 ] # a key may have a newline
+        propose 'mean -k \(.*\)? (for' seen query f "-k=$name"
+        printf '%s\0' "$name" | cmp - <(bash -c "seen dedup -0 -k $command")
         propose 'mean \(-o .*\)?' seen merge -- "$name.seen" "$name.new"
         bash -c "seen merge f f $command"
         [ -e "$name.new" ]
         rm -- "$name.new"
-        propose 'mean \(.* -o .*\)?' seen shrink -o "$name.seen" -- "$name.new"
+        propose 'mean \(.* -o .*\)? (' seen shrink -o "$name.seen" -- "$name.new"
         bash -c "seen shrink $command"
         [ -e "$name.new" ]
         propose 'its keys: \(seen .*\)' seen merge -o "$name.seen" -- "$name.new"
@@ -248,6 +254,48 @@ propose()
         bash -c "${command/NEW/j}"
         cmp j "$dir/$name.dcso"
     done
+}
+
+@test "a command has a long name as a whole, or three dots for it, or is left out" {
+    local command dir name quotes said word
+    quotes=$(printf "'%.0s" {1..255})
+    name=$(printf 'n%.0s' {1..255})
+    seen create f -k a
+    # 255 quotes are the longest word of quotes, and one more is none; of other bytes it is four times as many.
+    propose '-k: -k \(.*\)' seen query f -k a -- "$quotes"
+    equal "$(bash -c "printf %s $command")" "$quotes"
+    propose '-k: -k \(.*\)' seen query f -k a -- "$quotes''"
+    equal "$command" ...
+    propose '-k: -k \(.*\)' seen query f -k a -- "-$name$name$name$name"
+    equal "$command" "-$name$name$name$name"
+    propose '-k: -k \(.*\)' seen query f -k a -- "$name$name$name$name$name"
+    equal "$command" ...
+    # Files at paths of any length.
+    for dir in "$quotes/$quotes" "$name/$quotes/$name" "$name/$name/$name/$name" \
+        "$name/$name/$name/$name/$name/$name/$name/$name" "$quotes/$quotes/$quotes/$quotes/$quotes/$quotes/$quotes"; do
+        for word in "" "/$quotes" "/$name" "/$name/$quotes" "/$name/$name/$name/$name"; do
+            mkdir -p "$dir$word"
+            printf 'a\nb\n' >"$dir$word/x"
+            run -2 --separate-stderr seen query "$dir$word/x"
+            said=${stderr_lines[0]}
+            case ${said##*/x\' is not a seen filter} in
+                '; to ask its lines: seen query --list ...; to make one of them: seen create FILTER ...') ;;
+                *)
+                    command=${said##*FILTER }
+                    equal "$(bash -c "cat $command")" $'a\nb'
+                    ;;
+            esac
+        done
+    done
+    # What does not fit into the message is no command either.
+    dir=$(printf "$name/%.0s" {1..15})
+    word=$name/$name/$name/${name:50}
+    mkdir -p "$dir" "${word%/*}"
+    cp f "$dir/f"
+    cp f "$word"
+    propose 'its keys: \(seen .*\)' seen merge -o "$dir/f" f
+    equal "$command" 'seen merge --force -o ... ... f'
+    refuses "seen: '$dir/f' exists (--force replaces it)" seen merge -o "$dir/f" "$word"
 }
 
 @test "commands that messages about other kinds of files show" {

@@ -115,12 +115,12 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
     echo a >lines
     quiet seen create f lines
-    refuses "seen: 'lines' is a file, not a command; 'seen dedup <lines' prints each of its lines once, \
-'seen create FILTER lines' makes a filter of them" seen lines
-    refuses "seen: 'f' is a filter, not a command, which comes first; 'seen stats f' says what it holds" \
+    refuses "seen: 'lines' is a file, not a command; to print each of its lines once: seen dedup <lines; \
+to make a filter of them: seen create FILTER lines" seen lines
+    refuses "seen: 'f' is a filter, not a command, which comes first; to see what it holds: seen stats f" \
         seen f query
-    refuses "seen: cannot open 'apple': No such file or directory, but 'f' is a filter: did you mean \
-'seen query f -k apple'?" seen query apple f
+    refuses "seen: cannot open 'apple': No such file or directory, but 'f' is a filter; \
+-k gives a key: seen query f -k apple" seen query apple f
     refuses "seen: unknown option '-fpr'; did you mean '--fpr'?" seen create -fpr 0.1 g
     while read -r word meant; do
         refuses "seen: '$word' is not a command; did you mean '$meant'?" seen "$word"
@@ -264,10 +264,10 @@ END
     printf 'apple\npear\n1\n' >lines
     quiet seen create f.seen lines
     # A value behind its letter has no '='.
-    refuses "seen: '-k=apple' would give '=apple': did you mean '-k apple'? (for '=apple': --key='=apple')" \
+    refuses "seen: '-k=apple' would give '=apple': did you mean -k apple? (for '=apple': --key='=apple')" \
         seen query f.seen -k=apple
-    refuses "seen: '-k=' would give '=': did you mean '-k '''? (for '=': --key='=')" seen query f.seen -k=
-    refuses "seen: '-o=g' would give '=g': did you mean '-o g'? (for '=g': --output='=g')" seen merge -o=g f.seen f.seen
+    refuses "seen: '-k=' would give '=': did you mean -k ''? (for '=': --key='=')" seen query f.seen -k=
+    refuses "seen: '-o=g' would give '=g': did you mean -o g? (for '=g': --output='=g')" seen merge -o=g f.seen f.seen
     run -1 seen query f.seen --key==apple -k =pear
     run -0 seen query -d= -f1 f.seen <<<apple=1
     # sort's -k, which never reads the input.
@@ -679,14 +679,14 @@ END
     done
     seq 9 | cmp - list
     for command in add remove; do
-        refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \
+        refuses "seen: 'list' is not a seen filter; to make one of its lines: seen create FILTER list" \
             seen $command list list
     done
-    refuses "seen: 'list' is not a seen filter; 'seen query --list list' asks its lines, 'seen create FILTER list' makes one of them" \
+    refuses "seen: 'list' is not a seen filter; to ask its lines: seen query --list list; to make one of them: seen create FILTER list" \
         seen query list list
     for command in stats verify 'verify --repair' 'merge -o new f'; do
         # shellcheck disable=SC2086
-        refuses "seen: 'list' is not a seen filter; 'seen create FILTER list' makes one of its lines" \
+        refuses "seen: 'list' is not a seen filter; to make one of its lines: seen create FILTER list" \
             seen $command list
     done
     [ ! -e new ]
@@ -699,7 +699,7 @@ END
     for name in no/x f/x "$long"; do
         refuses "seen: there is no file '$name'; each key has its own -k: -k $name" seen query f -k a "$name"
         refuses "seen: no output file given; did you mean -o $name?" seen merge f "$name"
-        refuses "seen: there is no '$name', but 'f' is a filter: did you mean f -o $name?" seen shrink -o f "$name"
+        refuses "seen: did you mean f -o $name? ('f' is a filter, and there is no '$name')" seen shrink -o f "$name"
     done
     refuses "seen: cannot open 'none': No such file or directory (-k gives a key)" seen query f none
     refuses "seen: cannot open '$long': File name too long (-k gives a key)" seen query f "$long"
@@ -726,7 +726,7 @@ END
     done
     refuses 'seen: no output file given; did you mean -o new?' seen import --layout redisbloom rb new
     for command in merge shrink export; do
-        refuses "seen: there is no 'new', but 'f' is a filter: did you mean f -o new?" \
+        refuses "seen: did you mean f -o new? ('f' is a filter, and there is no 'new')" \
             seen $command -o f new
     done
     # It cannot be found out whether it is there.
