@@ -151,11 +151,12 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
 }
 
 @test "for very many keys a copy is advised, and --bulk and --live are answered" {
-    local command option name
+    local command option name key
     name=$(uri k gozero:bits=20000)
-    head -c 33M < <(yes) >many
+    key=$(printf %01023d 0)
+    head -c 33M < <(yes "$key") >many
     empty k
-    seen add "$name" -k y
+    seen add "$name" -k "$key"
     run -0 --separate-stderr seen query -m 1 "$name" many
     [ "$stderr" = "seen: note: with this number of keys a copy of the filter is faster: seen import 'URI' \
 -o F; seen query F" ]
@@ -163,7 +164,7 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     prints_nothing seen query -q "$name" <(cat many)
     redis a SETBIT large 399999999 0
     prints_nothing seen query -q -v "$(uri large gozero:bits=400000000)" many
-    echo y | seen create --layout gozero:bits=20000 f.seen
+    seen create --layout gozero:bits=20000 f.seen -k "$key"
     prints_nothing seen query -q f.seen many
     for command in query add dedup; do
         for option in --bulk --live; do
