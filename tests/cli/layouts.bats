@@ -652,14 +652,14 @@ END
 
 @test "dcso: a large compressed filter takes no memory" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer needs more memory'
-    seen create --empty --layout dcso:gzip=yes -n 200M -p 0.01 f.seen
+    seen create --empty --layout dcso:gzip=yes -n 100M -p 0.01 f.seen
     seen export f.seen -o foreign
     [ "$(size foreign)" -lt $((1 << 20)) ]
     (
         ulimit -d 65536 # KiB
         quiet seen import -j1 --layout dcso foreign -o g.seen
     )
-    [ "$(size g.seen)" -gt $((200 << 20)) ]
+    [ "$(size g.seen)" -gt $((100 << 20)) ]
 }
 
 @test "a pipe without an end, and bytes behind the bits" {
