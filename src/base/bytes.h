@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Loads and stores of little-endian (and a few big-endian) numbers, whatever the machine's byte
- * order and alignment. */
+/* A run of bytes; and loads and stores of little-endian (and a few big-endian) numbers, whatever
+ * the machine's byte order and alignment. */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
 
@@ -8,6 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+struct slice {
+    const char *data;
+    size_t len;
+};
+
+static inline bool byte_is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define BYTES_LE32(v) (v)

@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
+#include "keys/digest.h"
 #include "base/say.h"
 #include "base/visible.h"
 #include "keys/content.h"

@@ -11,6 +11,7 @@
 
 #include "port/port.h"
 #include "base/disk.h"
+#include "keys/digest.h"
 #include "base/num.h"
 #include "base/private.h"
 #include "base/say.h"

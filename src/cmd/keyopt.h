@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "cmd/cmd.h"
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "keys/input.h"
 #include "keys/keyset.h"
 #include "file/format.h"

@@ -24,6 +24,7 @@
 #include "cmd/sources.h"
 #include "cmd/warn.h"
 #include "file/filter.h"
+#include "keys/digest.h"
 #include "store/store.h"
 
 /* What is printed. Of several options that say so, the last one here counts. */

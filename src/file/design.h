@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "kind/kind.h"
 #include "kind/foreign.h"
 #include "file/header.h"

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "kind/target.h"
 #include "file/format.h"
 #include "file/newfile.h"

@@ -1,280 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+#include "keys/prep.h"
+#include "keys/digest.h"
 #include "keys/batch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "port/port.h"
-#include "base/bytes.h"
 #include "base/bits.h"
+#include "base/bytes.h"
 #include "base/num.h"
+#include "keys/field.h"
+#include "keys/prepare.h"
 
-struct slice {
-    const char *data;
-    size_t len;
-};
-
-enum verdict {
-    KEY_GOOD,
-    KEY_COMMENT,
-    KEY_NO_FIELD,
-    KEY_NO_VALUE,
-    KEY_COLUMNS,
-    KEY_NO_JSON,
-    KEY_NOT_HEX,
-    KEY_WRONG_LEN,
-    KEY_NO_DIGEST,
-    KEY_NOT_DIGESTED,
-    KEY_NOT_ENCODED,
-};
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-/* Narrows *key to its field number `field`. */
-static bool take_delimited(struct slice *key, int field, char delimiter)
-{
-    const char *p = key->data, *end = p + key->len;
-    for (; field > 1; field--) {
-        const char *d = memchr(p, delimiter, (size_t)(end - p));
-        if (!d)
-            return false;
-        p = d + 1;
-    }
-    for (; field < -1; field++) {
-        const char *d = bytes_last(p, delimiter, (size_t)(end - p));
-        if (!d)
-            return false;
-        end = d;
-    }
-    if (field == 1) {
-        const char *d = memchr(p, delimiter, (size_t)(end - p));
-        end = d ? d : end;
-    } else {
-        const char *d = bytes_last(p, delimiter, (size_t)(end - p));
-        p = d ? d + 1 : p;
-    }
-    key->data = p;
-    key->len = (size_t)(end - p);
-    return true;
-}
-
-/* The same if runs of blanks separate fields. Blanks at the beginning and at the end of the record
- * are ignored. */
-static bool take_word(struct slice *key, int field)
-{
-    const char *p = key->data, *end = p + key->len, *begin = p, *stop = end;
-    for (; field > 0; field--) {
-        for (begin = p; begin < end && is_blank(*begin); begin++)
-            ;
-        for (p = begin; p < end && !is_blank(*p); p++)
-            ;
-        stop = p;
-    }
-    for (; field < 0; field++) {
-        for (stop = end; stop > p && is_blank(stop[-1]); stop--)
-            ;
-        for (end = stop; end > p && !is_blank(end[-1]); end--)
-            ;
-        begin = end;
-    }
-    key->data = begin;
-    key->len = (size_t)(stop - begin);
-    return begin < stop;
-}
-
-static bool cut_field(struct slice *key, int field, const struct key_rule *rule)
-{
-    return rule->whitespace ? take_word(key, field) : take_delimited(key, field, rule->delimiter);
-}
-
-/* Is the key more than one piece of the record, or may it be spelled otherwise there? */
-static bool joins_fields(const struct key_rule *rule)
-{
-    if (rule->csv != NULL || rule->paths != NULL)
-        return true;
-    return rule->field[0] != 0 && (rule->field[1] != 0 || (rule->rest && rule->whitespace));
-}
-
-/* Writes the words of [from, end) to `to`, each after a blank. Returns the end of the last. */
-static char *join_words(const char *from, const char *end, char *to)
-{
-    struct slice word = {from, (size_t)(end - from)};
-    while (take_word(&word, 1)) {
-        *to++ = ' ';
-        memcpy(to, word.data, word.len);
-        to += word.len;
-        word.data += word.len;
-        word.len = (size_t)(end - word.data);
-    }
-    return to;
-}
-
-/* Joins several fields to make the key at *to, and advances *to. Returns 0, or the first field that
- * is missing. */
-static int join_fields(struct slice *key, const struct key_rule *rule, char **to)
-{
-    char *at = *to;
-    const char *end = key->data + key->len;
-    for (const int *field = rule->field; *field != 0; field++) {
-        struct slice part = *key;
-        bool last = field[1] == 0;
-        if (!cut_field(&part, *field, rule))
-            return *field;
-        if (last && rule->rest && !rule->whitespace)
-            part.len = (size_t)(end - part.data);
-        if (field > rule->field)
-            *at++ = rule->whitespace ? ' ' : rule->delimiter;
-        memcpy(at, part.data, part.len);
-        at += part.len;
-        if (last && rule->rest && rule->whitespace)
-            at = join_words(part.data + part.len, end, at);
-    }
-    *key = (struct slice){*to, (size_t)(at - *to)};
-    *to = at;
-    return 0;
-}
-
-static void trim(struct slice *key)
-{
-    while (key->len && is_blank(key->data[0])) {
-        key->data++;
-        key->len--;
-    }
-    while (key->len && is_blank(key->data[key->len - 1]))
-        key->len--;
-}
-
-/* The compiler's generic vectors: SSE2 and NEON have all operations used here. */
-typedef uint8_t vec8 __attribute__((vector_size(8)));
-typedef uint8_t vec16 __attribute__((vector_size(16)));
-typedef uint16_t pairs8 __attribute__((vector_size(16)));
-
-/* Changes the case of the 26 letters from `first` on: with 'A', capitals become small letters. */
-static char fold1(char c, char first)
-{
-    return (uint8_t)(c - first) < 26 ? (char)(c ^ 0x20) : c;
-}
-
-static void fold8(const char *from, char *to, char first)
-{
-    vec8 c;
-    memcpy(&c, from, sizeof c);
-    c ^= (vec8)(c - (uint8_t)first < 26) & 0x20;
-    memcpy(to, &c, sizeof c);
-}
-
-static void fold16(const char *from, char *to, char first)
-{
-    vec16 c;
-    memcpy(&c, from, sizeof c);
-    c ^= (vec16)(c - (uint8_t)first < 26) & 0x20;
-    memcpy(to, &c, sizeof c);
-}
-
-/* The first of the letters whose case is changed. */
-static char folded_from(uint32_t prep)
-{
-    return prep & PREP_UPPER ? 'a' : 'A';
-}
-
-/* Folds in whole steps; the last step overlaps the previous one. */
-static void fold_case(struct slice *key, char first, char *to)
-{
-    const char *from = key->data;
-    size_t len = key->len;
-    key->data = to;
-    if (len >= 16) {
-        for (size_t i = 0; i + 16 < len; i += 16)
-            fold16(from + i, to + i, first);
-        fold16(from + len - 16, to + len - 16, first);
-    } else if (len >= 8) {
-        fold8(from, to, first);
-        fold8(from + len - 8, to + len - 8, first);
-    } else {
-        for (size_t i = 0; i < len; i++)
-            to[i] = fold1(from[i], first);
-    }
-}
-
-/* The value of a hexadecimal digit; above 15 for any other byte. */
-static unsigned hex_value(char c)
-{
-    unsigned digit = (unsigned char)c - (unsigned)'0';
-    unsigned letter = ((unsigned char)c | 0x20U) - (unsigned)'a';
-    return digit < 10 ? digit : letter < 6 ? letter + 10 : 16;
-}
-
-/* Converts sixteen digits to eight bytes. The result is not zero if one is not a digit. */
-static vec16 unhex16(const char *from, char *to)
-{
-    vec16 c;
-    memcpy(&c, from, sizeof c);
-    vec16 digit = (vec16)(c - '0' < 10), letter = (vec16)((c | 0x20) - 'a' < 6);
-    vec16 value = (c & 0x0f) + (letter & 9); /* 'a' & 15 is 1 */
-    pairs8 pair = (pairs8)value;
-    /* The first digit is the high half of the byte. */
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    vec8 byte = __builtin_convertvector(pair >> 4 | pair, vec8);
-#else
-    vec8 byte = __builtin_convertvector(pair << 4 | pair >> 8, vec8);
-#endif
-    memcpy(to, &byte, sizeof byte);
-    return ~(digit | letter);
-}
-
-static bool is_zero(vec16 v)
-{
-    uint64_t half[2];
-    memcpy(half, &v, sizeof half);
-    return !(half[0] | half[1]);
-}
-
-static bool unhex(struct slice *key, char *to)
-{
-    const char *from = key->data;
-    size_t len = key->len;
-    if (len % 2)
-        return false;
-    key->data = to;
-    key->len = len / 2;
-    if (len >= 16) {
-        vec16 wrong = {0};
-        for (size_t i = 0; i + 16 < len; i += 16)
-            wrong |= unhex16(from + i, to + i / 2);
-        return is_zero(wrong | unhex16(from + len - 16, to + len / 2 - 8));
-    }
-    unsigned all = 0;
-    for (size_t i = 0; i < len; i += 2) {
-        unsigned high = hex_value(from[i]), low = hex_value(from[i + 1]);
-        all |= high | low;
-        to[i / 2] = (char)(high << 4 | low);
-    }
-    return all < 16;
-}
-
-/* Prepares a key as the filter requires, except for its digest and encoding. `to` has capacity for
- * key->len bytes. */
-static enum verdict prepare_key(struct slice *key, const struct key_rule *rule, char *to)
-{
-    if (rule->prep & PREP_TRIM)
-        trim(key);
-    /* Case does not matter to digits, so no folding first. */
-    if (rule->digested)
-        return unhex(key, to) ? KEY_GOOD : KEY_NO_DIGEST;
-    if (rule->prep & PREP_HEX) {
-        if (!unhex(key, to))
-            return KEY_NOT_HEX;
-        return rule->key_len == 0 || key->len == rule->key_len ? KEY_GOOD : KEY_WRONG_LEN;
-    }
-    if (rule->prep & PREP_CASE)
-        fold_case(key, folded_from(rule->prep), to);
-    return KEY_GOOD;
-}
-
-static bool say_bad(struct batch *b, enum verdict verdict)
+static bool say_bad(struct batch *b, enum key_verdict verdict)
 {
     struct err *err = &b->bad_reason;
     const struct key_rule *rule = b->rule;
@@ -407,12 +146,6 @@ static struct slice bare_record(const struct batch *b, size_t i)
     return (struct slice){b->record[i], len - has_terminator(b, i)};
 }
 
-/* Does preparation copy keys? Otherwise they are parts of the records. */
-static bool makes_copies(const struct key_rule *rule)
-{
-    return rule->digested || (rule->prep & (PREP_CASE | PREP_HEX));
-}
-
 /* Reserves capacity for keys joined from fields, for copies of all keys of this batch, and for
  * their digests and encodings.
  *
@@ -424,8 +157,8 @@ static bool makes_copies(const struct key_rule *rule)
 static bool reserve_scratch(struct batch *b, const struct digest *d, const struct encoding *e)
 {
     size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
-    size_t fixed = 0, per_byte = makes_copies(b->rule);
-    if (joins_fields(b->rule)) {
+    size_t fixed = 0, per_byte = prepare_copies(b->rule);
+    if (b->rule->csv != NULL || b->rule->paths != NULL || field_joins(b->rule)) {
         if (bytes > (SIZE_MAX - 1) / 2)
             return false;
         bytes = 2 * bytes + 1;
@@ -468,33 +201,7 @@ static void stop_before(struct batch *b, size_t i)
     b->newlines -= b->n_before + i;
 }
 
-/* Narrows *key, a record, to its field, or joins its fields at *to. */
-static bool take_joined(struct batch *b, char **to, struct slice *key)
-{
-    const struct key_rule *rule = b->rule;
-    const char *end = key->data + key->len;
-    int missing = rule->field[0];
-    if (joins_fields(rule)) {
-        missing = join_fields(key, rule, to);
-    } else if (cut_field(key, missing, rule)) {
-        missing = 0;
-        if (rule->rest)
-            key->len = (size_t)(end - key->data);
-    }
-    b->missing = missing;
-    return missing == 0;
-}
-
-/* Are all the fields empty of which the key was made? */
-static bool is_empty(struct slice key, char delimiter)
-{
-    size_t i = 0;
-    while (i < key.len && key.data[i] == delimiter)
-        i++;
-    return i == key.len;
-}
-
-static enum verdict take_csv(struct batch *b, size_t i, char **to, struct slice *key)
+static enum key_verdict take_csv(struct batch *b, size_t i, char **to, struct slice *key)
 {
     switch (csv_key(b->cutter, i, b->record[i], b->record[i + 1], &key->data, &key->len, to)) {
     case CSV_KEY:
@@ -530,7 +237,7 @@ static char *put_field(const char *text, size_t len, char *to)
     return to;
 }
 
-static enum verdict take_json(struct batch *b, size_t i, char **to, struct slice *key)
+static enum key_verdict take_json(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_paths *paths = b->rule->paths;
     struct slice line = *key;
@@ -565,7 +272,7 @@ static enum verdict take_json(struct batch *b, size_t i, char **to, struct slice
 
 /* Extracts the key of record i and prepares it. Advances *to past fields that are joined there. A
  * copy of the key, if one is made, begins at *to. */
-static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct slice *key)
+static enum key_verdict make_one_key(struct batch *b, size_t i, char **to, struct slice *key)
 {
     const struct key_rule *rule = b->rule;
     bool whole = has_terminator(b, i);
@@ -573,37 +280,25 @@ static enum verdict make_one_key(struct batch *b, size_t i, char **to, struct sl
     if (rule->given)
         return prepare_key(key, rule, *to);
     if (rule->csv != NULL || rule->paths != NULL) {
-        enum verdict found = rule->csv != NULL ? take_csv(b, i, to, key) : take_json(b, i, to, key);
+        enum key_verdict found =
+            rule->csv != NULL ? take_csv(b, i, to, key) : take_json(b, i, to, key);
         return found == KEY_GOOD ? prepare_key(key, rule, *to) : found;
     }
     if (rule->comments && key->len > 0 && key->data[0] == '#')
         return KEY_COMMENT;
     if (rule->crlf && whole && key->len > 0 && key->data[key->len - 1] == '\r')
         key->len--;
-    if (rule->field[0] && !take_joined(b, to, key))
-        return KEY_NO_FIELD;
-    if (rule->field[0] && !rule->whitespace && is_empty(*key, rule->delimiter))
-        return KEY_NO_VALUE;
-    enum verdict verdict = prepare_key(key, rule, *to);
-    return verdict == KEY_GOOD && rule->field[0] && key->len == 0 ? KEY_NO_VALUE : verdict;
-}
-
-/* Digests the prepared key. Advances *to if the digest is written there. */
-static enum verdict make_digest(const struct key_rule *rule, const struct digest *d, char **to,
-                                struct slice *key)
-{
-    if (rule->digested)
-        return key->len == d->len ? KEY_GOOD : KEY_NO_DIGEST;
-    if (!d->make(key->data, key->len, *to))
-        return KEY_NOT_DIGESTED;
-    *key = (struct slice){*to, d->len};
-    *to += d->len;
-    return KEY_GOOD;
+    if (rule->field[0] == 0)
+        return prepare_key(key, rule, *to);
+    enum key_verdict verdict = field_take(key, rule, to, &b->missing);
+    if (verdict == KEY_GOOD && (rule->prep != 0 || rule->digested))
+        verdict = prepare_key(key, rule, *to);
+    return verdict == KEY_GOOD && key->len == 0 ? KEY_NO_VALUE : verdict;
 }
 
 /* Encodes the prepared key of record i. Advances *to if it is written there. */
-static enum verdict encode(struct batch *b, size_t i, const struct encoding *e, char **to,
-                           struct slice *key)
+static enum key_verdict encode(struct batch *b, size_t i, const struct encoding *e, char **to,
+                               struct slice *key)
 {
     size_t len;
     const char *encoded = e->encode(key->data, key->len, *to, &len);
@@ -622,7 +317,7 @@ static void make_keys(struct batch *b)
     const struct key_rule *rule = b->rule;
     const struct digest *d = digest_by_id(prep_digest(rule->prep));
     const struct encoding *e = encoding_by_id(prep_encoding(rule->prep));
-    bool copies = makes_copies(rule);
+    bool copies = prepare_copies(rule);
     if (!reserve_scratch(b, d, e)) {
         fail(&b->bad_reason, "no memory for a key of this length");
         stop_before(b, 0);
@@ -633,13 +328,13 @@ static void make_keys(struct batch *b)
     char *to = b->scratch;
     for (size_t i = 0; i < b->n; i++) {
         struct slice key;
-        enum verdict verdict = make_one_key(b, i, &to, &key);
+        enum key_verdict verdict = make_one_key(b, i, &to, &key);
         if (copies && verdict == KEY_GOOD) {
             to += key.len;
             b->hex_len = batch_join_len(b->hex_len, key.len > 0 ? key.len : SIZE_MAX);
         }
         if (d != NULL && verdict == KEY_GOOD)
-            verdict = make_digest(rule, d, &to, &key);
+            verdict = prepare_digest(&key, rule, d, &to);
         if (e != NULL && verdict == KEY_GOOD)
             verdict = encode(b, i, e, &to, &key);
         if (verdict != KEY_GOOD) {
@@ -781,53 +476,4 @@ size_t batch_keep_good(struct batch *b)
         n++;
     }
     return n;
-}
-
-static const char *unprepared_digits(const char *text, size_t len)
-{
-    bool upper = false, lower = false;
-    for (size_t i = 0; i < len; i++) {
-        if (hex_value(text[i]) >= 16)
-            return "is not hexadecimal";
-        upper |= text[i] >= 'A' && text[i] <= 'F';
-        lower |= text[i] >= 'a';
-    }
-    return len % 2 ? "is not hexadecimal" : upper && lower ? "mixes upper and lower case" : NULL;
-}
-
-static const char *unprepared_plain(const struct encoding *e, const char *text, size_t len)
-{
-    char buffer[ENCODE_PLAIN_MAX];
-    size_t plain_len;
-    const char *plain = e->plain(text, len, buffer, &plain_len);
-    if (e->integer == 0)
-        return plain == NULL ? "is not UTF-8" : NULL;
-    bool same = plain != NULL && plain_len == len && memcmp(plain, text, len) == 0;
-    return same ? NULL : "is not an integer in plain decimal";
-}
-
-const char *key_unprepared(uint32_t prep, const char *text, size_t len)
-{
-    if ((prep & PREP_TRIM) && len > 0 && (is_blank(text[0]) || is_blank(text[len - 1])))
-        return "has blanks around it";
-    const struct encoding *e = encoding_by_id(prep_encoding(prep));
-    if (prep & PREP_HEX) {
-        const char *why = unprepared_digits(text, len);
-        if (why != NULL || e == NULL || e->integer == 0)
-            return why;
-        char plain[ENCODE_PLAIN_MAX]; /* the characters of an integer */
-        struct slice key = {text, len};
-        bool fits = len <= 2 * sizeof plain && unhex(&key, plain);
-        return unprepared_plain(e, key.data, fits ? key.len : 0);
-    }
-    const struct digest *d = digest_by_id(prep_digest(prep));
-    if (d != NULL) {
-        const char *why = unprepared_digits(text, len);
-        return why == NULL && len != 2 * d->len ? d->wrong : why;
-    }
-    const char first = folded_from(prep);
-    for (size_t i = 0; (prep & PREP_CASE) && i < len; i++)
-        if (fold1(text[i], first) != text[i])
-            return first == 'A' ? "has capital letters" : "has small letters";
-    return e != NULL ? unprepared_plain(e, text, len) : NULL;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "keys/prep.h"
 #include "keys/confirm.h"
 
 #include <ctype.h>
@@ -10,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/output.h"
 #include "keys/content.h"
+#include "keys/prepare.h"
 
 /* When the list is opened, up to TRIALS sampled lines are checked. Each is compared with the sample
  * before it and with the line after it. In a list of SHORT_LIST bytes or less, which rarely has
@@ -69,7 +71,7 @@ static bool is_counted_line(const char *line, size_t len)
 static bool is_key(const struct confirm *c, const char *line, size_t len, struct err *err)
 {
     bool cr = c->crlf && len > 0 && line[len - 1] == '\r';
-    const char *why = key_unprepared(c->prep, line, len - cr);
+    const char *why = prepare_differs(c->prep, line, len - cr);
     bool digests = prep_in_digits(c->prep) || (c->prep & PREP_FLAGS) == 0;
     if (digests && is_counted_line(line, len - cr))
         return fail(
@@ -77,7 +79,7 @@ static bool is_key(const struct confirm *c, const char *line, size_t len, struct
             "lines of '%s' look like DIGEST:COUNT; 'cut -d: -f1 FILE >LIST' makes a list of "
             "keys",
             c->path);
-    return why == NULL || (cr && key_unprepared(c->prep, line, len) == NULL) ||
+    return why == NULL || (cr && prepare_differs(c->prep, line, len) == NULL) ||
            fail(err, "a line of '%s' %s: keys are listed as the filter prepares them", c->path,
                 why);
 }

@@ -4,13 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/num.h"
 #include "keys/split.h"
-
-struct slice {
-    const char *p;
-    size_t len;
-};
 
 static const char no_quotes[] = " (without --csv, -d and -f take quotes as text)";
 
@@ -41,14 +37,14 @@ static struct slice bare(const char *p, size_t len)
  * or at *to, which moves behind it. */
 static struct slice field_value(struct slice field, char **to)
 {
-    if (field.len < 2 || field.p[0] != '"')
+    if (field.len < 2 || field.data[0] != '"')
         return field;
-    struct slice inner = {field.p + 1, field.len - 2};
-    const char *end = inner.p + inner.len;
-    if (memchr(inner.p, '"', inner.len) == NULL)
+    struct slice inner = {field.data + 1, field.len - 2};
+    const char *end = inner.data + inner.len;
+    if (memchr(inner.data, '"', inner.len) == NULL)
         return inner;
     char *begin = *to, *at = begin;
-    for (const char *p = inner.p; p < end; p += 1 + (*p == '"'))
+    for (const char *p = inner.data; p < end; p += 1 + (*p == '"'))
         *at++ = *p;
     *to = at;
     return (struct slice){begin, (size_t)(at - begin)};
@@ -57,12 +53,12 @@ static struct slice field_value(struct slice field, char **to)
 /* The field with its quotes only if its value has a quote, a delimiter or a line's end. */
 static struct slice plain_field(struct slice field, char delimiter)
 {
-    if (field.len < 2 || field.p[0] != '"')
+    if (field.len < 2 || field.data[0] != '"')
         return field;
-    struct slice inner = {field.p + 1, field.len - 2};
+    struct slice inner = {field.data + 1, field.len - 2};
     for (size_t i = 0; i < inner.len; i++)
-        if (inner.p[i] == '"' || inner.p[i] == delimiter || inner.p[i] == '\n' ||
-            inner.p[i] == '\r')
+        if (inner.data[i] == '"' || inner.data[i] == delimiter || inner.data[i] == '\n' ||
+            inner.data[i] == '\r')
             return field;
     return inner;
 }
@@ -70,11 +66,11 @@ static struct slice plain_field(struct slice field, char delimiter)
 /* Appends all fields of the text to `to`, with delimiters between them. */
 static char *put_fields(struct slice text, char delimiter, char *to)
 {
-    const char *p = text.p, *end = p + text.len;
+    const char *p = text.data, *end = p + text.len;
     for (;;) {
         const char *stop = field_end(p, end, delimiter);
         struct slice field = plain_field((struct slice){p, (size_t)(stop - p)}, delimiter);
-        memcpy(to, field.p, field.len);
+        memcpy(to, field.data, field.len);
         to += field.len;
         if (stop == end)
             return to;
@@ -115,7 +111,7 @@ static bool take_numbers(struct csv *csv, struct slice item, bool *is_number, st
     *is_number = false;
     if (item.len >= sizeof text)
         return true;
-    memcpy(text, item.p, item.len);
+    memcpy(text, item.data, item.len);
     char *hyphen = strchr(text + (item.len > 0), '-');
     bool rest = hyphen != NULL && hyphen[1] == '\0';
     if (hyphen != NULL)
@@ -161,12 +157,12 @@ bool csv_want(struct csv *csv, const char *list, struct err *err)
             return false;
         if (!is_number) {
             struct slice name = field_value(item, &to);
-            if (name.p < csv->names || name.p >= csv->names + CSV_NAMES) {
-                memcpy(to, name.p, name.len);
-                name.p = to;
+            if (name.data < csv->names || name.data >= csv->names + CSV_NAMES) {
+                memcpy(to, name.data, name.len);
+                name.data = to;
                 to += name.len;
             }
-            if (!add_want(csv, name.p, name.len, 0, err))
+            if (!add_want(csv, name.data, name.len, 0, err))
                 return false;
         }
         if (stop == end)
@@ -186,7 +182,7 @@ struct names {
 /* The name of the column that begins at *p; moves *p behind it, to NULL after the last. */
 static struct slice next_name(const struct names *names, const char **p)
 {
-    const char *end = names->record.p + names->record.len;
+    const char *end = names->record.data + names->record.len;
     const char *stop = field_end(*p, end, names->delimiter);
     char *to = names->room;
     struct slice name = field_value((struct slice){*p, (size_t)(stop - *p)}, &to);
@@ -200,9 +196,9 @@ static unsigned find_name(const struct names *names, const char *name, size_t le
 {
     unsigned found = 0;
     int at = 0;
-    for (const char *p = names->record.p; p != NULL; at++) {
+    for (const char *p = names->record.data; p != NULL; at++) {
         struct slice is = next_name(names, &p);
-        if (is.len != len || memcmp(is.p, name, len) != 0)
+        if (is.len != len || memcmp(is.data, name, len) != 0)
             continue;
         if (found++ == 0)
             *column = at;
@@ -216,7 +212,7 @@ static unsigned find_name(const struct names *names, const char *name, size_t le
 static bool guess_delimiter(const struct names *names, struct err *err)
 {
     for (const char *d = ";\t|,"; names->n == 1 && *d != '\0'; d++)
-        if (*d != names->delimiter && memchr(names->record.p, *d, names->record.len) != NULL)
+        if (*d != names->delimiter && memchr(names->record.data, *d, names->record.len) != NULL)
             return fail_more(err,
                              *d == '\t' ? "; is it separated by TABs (-d$'\\t')?"
                                         : "; is it separated by '%c' (-d'%c')?",
@@ -228,9 +224,9 @@ static bool fail_name(const struct names *names, const char *name, size_t len, s
 {
     unsigned n = 0;
     fail(err, "has no column '%.*s'; its columns are", (int)(len < 200 ? len : 200), name);
-    for (const char *p = names->record.p; p != NULL && n < 40; n++) {
+    for (const char *p = names->record.data; p != NULL && n < 40; n++) {
         struct slice is = next_name(names, &p);
-        fail_more(err, "%s'%.*s'", n > 0 ? ", " : " ", (int)(is.len < 60 ? is.len : 60), is.p);
+        fail_more(err, "%s'%.*s'", n > 0 ? ", " : " ", (int)(is.len < 60 ? is.len : 60), is.data);
     }
     if (names->n > n)
         fail_more(err, " and %u more", names->n - n);
@@ -307,13 +303,13 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
     *columns = (struct csv_columns){.used = csv->n, .rest = csv->rest};
     if (!check_rule(csv->delimiter, first + mark, len - mark, err))
         return false;
-    if (!csv->no_header && names.record.len == 5 && memcmp(names.record.p, "sep=", 4) == 0)
-        return fail(err, "begins with '%.5s': leave out that line, and give -d'%c'", names.record.p,
-                    names.record.p[4]);
+    if (!csv->no_header && names.record.len == 5 && memcmp(names.record.data, "sep=", 4) == 0)
+        return fail(err, "begins with '%.5s': leave out that line, and give -d'%c'",
+                    names.record.data, names.record.data[4]);
     names.room = malloc(len + 1);
     if (names.room == NULL)
         return fail(err, "out of memory");
-    for (const char *p = names.record.p; p != NULL; names.n++)
+    for (const char *p = names.record.data; p != NULL; names.n++)
         (void)next_name(&names, &p);
     columns->n = names.n;
     bool ok = resolve_all(csv, &names, columns, err);
@@ -386,7 +382,7 @@ static bool has_last(const struct csv_cutter *c)
 /* Column i of the key of record n. `last`: of the record, so that a CR may stand before its end. */
 static void set_slot(struct csv_cutter *c, unsigned i, size_t n, struct slice field, bool last)
 {
-    field.len -= last && field.len > 0 && field.p[field.len - 1] == '\r';
+    field.len -= last && field.len > 0 && field.data[field.len - 1] == '\r';
     c->slot[i][n] = field;
 }
 
@@ -470,7 +466,7 @@ enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, co
             if (f > 0)
                 *(*to)++ = delimiter;
             if (columns->rest && f + 1 == columns->used)
-                field = bare(field.p, (size_t)(end - field.p));
+                field = bare(field.data, (size_t)(end - field.data));
             *to = put_fields(field, delimiter, *to);
         }
         if (columns->used == 0) {
@@ -479,10 +475,10 @@ enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, co
             *to = put_fields(bare(from, (size_t)(end - from)), delimiter, *to);
         }
         text = (struct slice){begin, (size_t)(*to - begin)};
-        while (empty < text.len && text.p[empty] == delimiter)
+        while (empty < text.len && text.data[empty] == delimiter)
             empty++;
     }
-    *key = text.p;
+    *key = text.data;
     *len = text.len;
     return empty == text.len ? CSV_NO_VALUE : CSV_KEY;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "keys/prep.h"
 #include "keys/profile.h"
 
 #include <stdarg.h>

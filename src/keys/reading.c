@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "keys/batch.h"
+#include "keys/rule.h"
 
 enum { TEXT_MOST = 4 * READING_FIELDS - 1 };
 

@@ -22,7 +22,7 @@ enum {
     READING_DELIMITER_SHIFT = 8, /* bits 8 to 15: the delimiter; 0 without fields or one */
 };
 
-struct key_rule; /* keys/batch.h */
+struct key_rule; /* keys/rule.h */
 
 /* All zero: unknown. */
 struct reading {

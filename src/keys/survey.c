@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "keys/batch.h"
 #include "keys/sort.h"
+#include "keys/split.h"
 
 /* INPUT_PARTS * INPUT_PART bytes of URLs are 16 000 records. If 1e7 records are drawn from 1e6
  * keys, 128 of these 16 000 are repeats. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "keys/input.h"
 
 /* Returns the number of records in the files; 0: unknown. *n_keys is the number of distinct keys

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "file/filter.h"
-#include "keys/batch.h"
+#include "keys/rule.h"
 
 /* How files are read that are not of seen. */
 struct borrow {

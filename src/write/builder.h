@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "keys/keyset.h"
 #include "file/filter.h"
 #include "file/format.h"

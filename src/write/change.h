@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "file/filter.h"
 #include "write/assembly.h"
 #include "write/builder.h"

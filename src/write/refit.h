@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "keys/batch.h"
+#include "keys/rule.h"
 #include "keys/hash.h"
 #include "file/format.h"
 

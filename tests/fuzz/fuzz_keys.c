@@ -10,6 +10,8 @@
 
 #include "keys/batch.h"
 #include "foreign/encode.h"
+#include "keys/digest.h"
+#include "keys/prep.h"
 #include "keys/xxh3.h"
 #include "choose.h"
 #include "must.h"

@@ -7,6 +7,7 @@
 #include "check.h"
 #include "keys/confirm.h"
 #include "foreign/encode.h"
+#include "keys/prep.h"
 #include "scratchdir.h"
 
 /* Empty records and, behind 4 GiB of them, one more. Where it cannot be mapped, that is said; its

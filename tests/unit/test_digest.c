@@ -6,6 +6,9 @@
 
 #include "check.h"
 #include "keys/batch.h"
+#include "keys/digest.h"
+#include "keys/prep.h"
+#include "keys/prepare.h"
 #include "keys/xxh3.h"
 
 #define TEXT(s)      (s), sizeof(s) - 1
@@ -158,15 +161,15 @@ TEST(a_short_key_costs_no_more_after_a_long_one)
 TEST(digests_in_lists)
 {
     const uint32_t prep = DIGEST(MD5) | PREP_FOLD;
-    CHECK(key_unprepared(prep, TEXT("0123456789ABCDEF0123456789ABCDEF")) == NULL);
-    CHECK(key_unprepared(prep, TEXT("0123456789abcdef0123456789abcdef")) == NULL);
-    CHECK_STR(key_unprepared(prep, TEXT("0123456789abcdef0123456789abcdeF")),
+    CHECK(prepare_differs(prep, TEXT("0123456789ABCDEF0123456789ABCDEF")) == NULL);
+    CHECK(prepare_differs(prep, TEXT("0123456789abcdef0123456789abcdef")) == NULL);
+    CHECK_STR(prepare_differs(prep, TEXT("0123456789abcdef0123456789abcdeF")),
               "mixes upper and lower case");
-    CHECK(key_unprepared(PREP_UPPER, TEXT("A[Z")) == NULL);
-    CHECK_STR(key_unprepared(PREP_UPPER, TEXT("AbZ")), "has small letters");
-    CHECK_STR(key_unprepared(prep, TEXT("0123")), "is not an MD5 digest (32 hexadecimal digits)");
-    CHECK_STR(key_unprepared(prep, TEXT("dragon")), "is not hexadecimal");
-    CHECK_STR(key_unprepared(prep | PREP_TRIM, TEXT(" 00")), "has blanks around it");
+    CHECK(prepare_differs(PREP_UPPER, TEXT("A[Z")) == NULL);
+    CHECK_STR(prepare_differs(PREP_UPPER, TEXT("AbZ")), "has small letters");
+    CHECK_STR(prepare_differs(prep, TEXT("0123")), "is not an MD5 digest (32 hexadecimal digits)");
+    CHECK_STR(prepare_differs(prep, TEXT("dragon")), "is not hexadecimal");
+    CHECK_STR(prepare_differs(prep | PREP_TRIM, TEXT(" 00")), "has blanks around it");
     CHECK(prep_in_digits(prep) && prep_in_digits(PREP_HEX) && !prep_in_digits(PREP_FOLD));
 }
 

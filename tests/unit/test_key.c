@@ -7,6 +7,7 @@
 #include "check.h"
 #include "keys/batch.h"
 #include "foreign/encode.h"
+#include "keys/prepare.h"
 #include "keys/xxh3.h"
 #include "write/writer.h"
 
@@ -587,42 +588,42 @@ TEST(a_batch_of_records)
 
 TEST(what_cannot_be_a_prepared_key)
 {
-    CHECK(key_unprepared(0, TEXT(" A\t")) == NULL);
-    CHECK(key_unprepared(PREP_TRIM, TEXT("A b")) == NULL);
-    CHECK(key_unprepared(PREP_TRIM, "", 0) == NULL);
-    CHECK_STR(key_unprepared(PREP_TRIM, TEXT(" a")), "has blanks around it");
-    CHECK_STR(key_unprepared(PREP_TRIM, TEXT("a\t")), "has blanks around it");
-    CHECK(key_unprepared(PREP_FOLD, TEXT("a@[`{\xc4")) == NULL);
-    CHECK_STR(key_unprepared(PREP_FOLD, TEXT("aZ")), "has capital letters");
-    CHECK(key_unprepared(PREP_HEX | PREP_FOLD, TEXT("00AF")) == NULL);
-    CHECK(key_unprepared(PREP_HEX, TEXT("00af")) == NULL);
-    CHECK(key_unprepared(PREP_HEX, "", 0) == NULL);
-    CHECK_STR(key_unprepared(PREP_HEX, TEXT("0aF0")), "mixes upper and lower case");
-    CHECK_STR(key_unprepared(PREP_HEX, TEXT("012")), "is not hexadecimal");
-    CHECK_STR(key_unprepared(PREP_HEX, TEXT("0g")), "is not hexadecimal");
+    CHECK(prepare_differs(0, TEXT(" A\t")) == NULL);
+    CHECK(prepare_differs(PREP_TRIM, TEXT("A b")) == NULL);
+    CHECK(prepare_differs(PREP_TRIM, "", 0) == NULL);
+    CHECK_STR(prepare_differs(PREP_TRIM, TEXT(" a")), "has blanks around it");
+    CHECK_STR(prepare_differs(PREP_TRIM, TEXT("a\t")), "has blanks around it");
+    CHECK(prepare_differs(PREP_FOLD, TEXT("a@[`{\xc4")) == NULL);
+    CHECK_STR(prepare_differs(PREP_FOLD, TEXT("aZ")), "has capital letters");
+    CHECK(prepare_differs(PREP_HEX | PREP_FOLD, TEXT("00AF")) == NULL);
+    CHECK(prepare_differs(PREP_HEX, TEXT("00af")) == NULL);
+    CHECK(prepare_differs(PREP_HEX, "", 0) == NULL);
+    CHECK_STR(prepare_differs(PREP_HEX, TEXT("0aF0")), "mixes upper and lower case");
+    CHECK_STR(prepare_differs(PREP_HEX, TEXT("012")), "is not hexadecimal");
+    CHECK_STR(prepare_differs(PREP_HEX, TEXT("0g")), "is not hexadecimal");
 }
 
 TEST(what_cannot_be_a_key_before_it_is_encoded)
 {
-    CHECK(key_unprepared(ENCODED(UTF16), TEXT("a \xc3\xa9")) == NULL);
-    CHECK_STR(key_unprepared(ENCODED(UTF16), TEXT("\xa9")), "is not UTF-8");
-    CHECK_STR(key_unprepared(PREP_FOLD | ENCODED(JSON), TEXT("A")), "has capital letters");
-    CHECK(key_unprepared(ENCODED(INT32), TEXT("-12")) == NULL);
+    CHECK(prepare_differs(ENCODED(UTF16), TEXT("a \xc3\xa9")) == NULL);
+    CHECK_STR(prepare_differs(ENCODED(UTF16), TEXT("\xa9")), "is not UTF-8");
+    CHECK_STR(prepare_differs(PREP_FOLD | ENCODED(JSON), TEXT("A")), "has capital letters");
+    CHECK(prepare_differs(ENCODED(INT32), TEXT("-12")) == NULL);
     static const char *const not_plain[] = {"",   "+1", "01",         "-0",
                                             "1 ", "x",  "2147483648", "-12345678901234567890"};
     for (size_t i = 0; i < sizeof not_plain / sizeof *not_plain; i++)
-        CHECK_STR(key_unprepared(ENCODED(INT32), not_plain[i], strlen(not_plain[i])),
+        CHECK_STR(prepare_differs(ENCODED(INT32), not_plain[i], strlen(not_plain[i])),
                   "is not an integer in plain decimal");
-    CHECK(key_unprepared(PREP_HEX | ENCODED(INT64), TEXT("2d37")) == NULL);
-    CHECK(key_unprepared(PREP_HEX | ENCODED(INT64),
-                         TEXT("2d39323233333732303336383534373735383038")) == NULL);
-    CHECK(key_unprepared(PREP_HEX | ENCODED(UTF8), TEXT("2b37")) == NULL);
-    CHECK_STR(key_unprepared(PREP_HEX | ENCODED(INT64), TEXT("2b37")),
+    CHECK(prepare_differs(PREP_HEX | ENCODED(INT64), TEXT("2d37")) == NULL);
+    CHECK(prepare_differs(PREP_HEX | ENCODED(INT64),
+                          TEXT("2d39323233333732303336383534373735383038")) == NULL);
+    CHECK(prepare_differs(PREP_HEX | ENCODED(UTF8), TEXT("2b37")) == NULL);
+    CHECK_STR(prepare_differs(PREP_HEX | ENCODED(INT64), TEXT("2b37")),
               "is not an integer in plain decimal");
-    CHECK_STR(key_unprepared(PREP_HEX | ENCODED(INT64),
-                             TEXT("303030303030303030303030303030303030303030")),
+    CHECK_STR(prepare_differs(PREP_HEX | ENCODED(INT64),
+                              TEXT("303030303030303030303030303030303030303030")),
               "is not an integer in plain decimal");
-    CHECK_STR(key_unprepared(PREP_HEX | ENCODED(INT64), TEXT("3g")), "is not hexadecimal");
+    CHECK_STR(prepare_differs(PREP_HEX | ENCODED(INT64), TEXT("3g")), "is not hexadecimal");
 }
 
 TEST(a_record_may_be_very_long)
