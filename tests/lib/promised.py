@@ -21,8 +21,15 @@ ASKED = 100000
 SLACK = 1.01
 
 
+def lines(keys):
+    return "\n".join(map(str, keys)) + "\n" if keys else ""
+
+
+ABSENT = lines(range(10**9, 10**9 + ASKED))
+
+
 def run(*args, keys=None):
-    text = None if keys is None else "".join("%d\n" % k for k in keys)
+    text = keys if keys is None or isinstance(keys, str) else lines(keys)
     done = subprocess.run([SEEN, *args], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, check=False)
     return done.returncode, done.stdout, done.stderr
@@ -89,8 +96,7 @@ class Plan:
         design, current = figures["fpr_design"], figures["fpr_current"]
         there = [key for keys in self.keys[name] for key in keys]
         missing = int(run("query", "-v", "-c", name, keys=there)[1])
-        asked = range(10**9, 10**9 + ASKED)
-        hits = int(run("query", "-c", name, keys=asked)[1])
+        hits = int(run("query", "-c", name, keys=ABSENT)[1])
         most = ASKED * design * SLACK + 6 * math.sqrt(ASKED * design) + 6
         assert missing == 0, "%d keys are missing" % missing
         assert design <= self.promise[name] * (1 + 1e-9), "it promises %g, not %g" % (
