@@ -605,6 +605,7 @@ class Model:
         self.groups = [group for group in alike if len(group) > 1]
         self.places = [[] for _ in processes]   # the operation that comes next, and a history that leads there
         self.numbers = [{} for _ in processes]  # of places, by what the process knows there
+        self.waiting = [{} for _ in processes]  # by place: a process that has come there, until it goes on
         self.follow = [{} for _ in processes]   # the place that follows, by place and result
         self.marked = marked  # is marked data damaged, too?
         first, old = Header(1, CLEAN, 1), frozenset({"old"})
@@ -620,28 +621,45 @@ class Model:
     def place(self, i, history):
         """The number of the place where process i is after it was given these results. Histories that lead to the
         same operation with the same knowledge lead to one place."""
-        process, op, known = self.processes[i](), None, []
+        process = self.processes[i]()
         try:
-            for result in (None, *history):
+            op = next(process)
+            for result in history:
                 op = process.send(result)
+        except StopIteration:
+            op = None
+        return self.arrive(i, history, process, op)
+
+    def arrive(self, i, history, process, op):
+        """The number of the place where this process i is now, before this operation."""
+        known = []
+        if op is not None:
             at = process
             while at is not None:
                 frame = at.gi_frame
                 known.append((frame.f_lasti, sorted(
                     (k, repr(v)) for k, v in frame.f_locals.items() if k != "without")))
                 at = at.gi_yieldfrom
-        except StopIteration:
-            op = None
         number = self.numbers[i].setdefault(repr((op, known)), len(self.places[i]))
         if number == len(self.places[i]):
             self.places[i].append((op, history))
+            self.waiting[i][number] = process
         return number
 
     def go_on(self, i, place, result):
         """The place where process i is once it was given this result."""
         number = self.follow[i].get((place, result))
         if number is None:
-            number = self.place(i, self.places[i][place][1] + (result,))
+            history = self.places[i][place][1] + (result,)
+            process = self.waiting[i].pop(place, None)
+            if process is None:
+                number = self.place(i, history)
+            else:
+                try:
+                    op = process.send(result)
+                except StopIteration:
+                    op = None
+                number = self.arrive(i, history, process, op)
             self.follow[i][place, result] = number
         return number
 
@@ -1008,6 +1026,18 @@ MISSED_IN = {
     "end the session of dead writers": "two writers",
     "note that a sync has failed": "two writers, one without keys, a sync fails",
     "count the keys after a turn that was cut off": "two writers",
+    "call a file dirty whose pages differ": "two writers of one key, a sync fails",
+    "refuse a file in which a sync has failed": "two writers of one key, a sync fails",
+    "excuse pages that are not stale only after a crash": "two writers and damage",
+    "refuse a dirty file": "two writers, one without keys, a sync fails",
+    "see that nobody else is at work": "two writers, one without keys, a sync fails",
+    "check each time while writers are at work": "a reader that stays, a writer and damage",
+    "empty the touched bitmap to begin": "two writers and damage",
+    "empty both before the file is marked": "two writers and damage",
+    "empty the touched bitmap": "two writers and damage",
+    "seal no other pages": "two writers and damage",
+    "look at a page again": "a reader beside a writer of many pages",
+    "call a file dirty if a sync failed in a session of dead writers": "two writers, one without keys, a sync fails",
 }
 
 
