@@ -857,6 +857,20 @@ TEST(progress_ends_at_the_total)
     free(gz.data);
 }
 
+TEST(the_total_is_unknown_with_what_is_no_file)
+{
+    struct text t = random_records(10, '\n');
+    char null[] = "/dev/null", *files[] = {file_of("a", t), null};
+    struct input_spec spec = {.files = files, .n_files = 2, .terminator = '\n'};
+    struct err err;
+    struct input *in = input_open(&spec, &err);
+    uint64_t done, total;
+    input_progress(in, &done, &total);
+    CHECK(total == 0);
+    input_close(in);
+    free(t.data);
+}
+
 /* What was read before stays as it was. */
 TEST(a_file_that_shrinks_is_a_failure)
 {
@@ -947,6 +961,7 @@ int main(int argc, char **argv)
     RUN(standard_input_is_read_from_where_it_is);
     RUN(standard_input_may_be_named_once);
     RUN(progress_ends_at_the_total);
+    RUN(the_total_is_unknown_with_what_is_no_file);
     RUN(a_signal_ends_a_waiting_read);
     scratchdir_leave();
     return check_done();
