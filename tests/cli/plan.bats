@@ -90,6 +90,8 @@ END
     local allowed="counted filters allow 5.43e-20 times the number of keys, compact ones 2.33e-10, bloom filters 1e-09"
     refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" \
         seen create --empty -n 1k -p 5e-10 a.seen
+    refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" \
+        seen plan -s 1M -p 5e-10
     refuses "seen: an FPR of 1e-10 is too small for a compact filter: $allowed" \
         seen create --compact --empty -p 1e-10 a.seen
     refuses "seen: an FPR of 1e-17 is too small for 1000 keys: 64-bit hashes allow 5.43e-17 or more" \
