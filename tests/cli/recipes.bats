@@ -139,13 +139,11 @@ teardown() { redis_stop; }
     head -n 100 "$vectors/php/ph_dek.bits" >old.bits
     sed 's/.*/SETBIT bloom:phones & 1/' old.bits | redis a >/dev/null
     seq 1000 1010 >phones.txt
-    seen add "redis+unix://$REDIS_DIR/a/socket?key=bloom:phones&layout=php" phones.txt
-    redis a -D '' --raw GET bloom:phones >got
-    seen import --layout php got -o got.seen
-    [ "$(seen query -c got.seen phones.txt)" = 11 ]
-    seen export got.seen -o got.bits
-    LC_ALL=C comm -23 <(LC_ALL=C sort old.bits) <(LC_ALL=C sort got.bits) >lost
-    [ ! -s lost ]
+    local uri="redis+unix://$REDIS_DIR/a/socket?key=bloom:phones&layout=php"
+    seen add "$uri" phones.txt
+    [ "$(seen query -c "$uri" phones.txt)" = 11 ]
+    # The bits of before are there.
+    [ "$(sed 's/.*/GETBIT bloom:phones &/' old.bits | redis a | sort -u)" = 1 ]
 }
 
 @test "map and reduce" {
