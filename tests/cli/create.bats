@@ -492,6 +492,11 @@ sys.exit(status != 0)' "$@"
     rejects "*" seen create --force --min-ratio 90% --min-keys 10 f few
     rejects "*" seen create --force --min-ratio 0.1 --min-keys 900 f few
     rejects "seen: no keys*" seen create --force --min-keys 0 f /dev/null
+    # Of a damaged file the number of keys is not known.
+    head -c -1 f >torn
+    rejects "seen: --min-ratio: 'torn' is truncated: *" seen create --force --min-ratio 0.1 torn few
+    head -c -1 f | cmp - torn
+    rm torn
     kept
     rejects "*--min-keys is 1000*" seen create --min-keys 1k new few
     rejects "seen: only 1 distinct key, --min-keys is 2;*" seen create --min-keys 2 new -k a
