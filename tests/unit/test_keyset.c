@@ -624,6 +624,25 @@ TEST(scratch_that_cannot_be_had_is_an_error)
     free(h.hash);
 }
 
+/* Nor where hashes that fit must make room for their own sorting. */
+TEST(a_visit_without_the_scratch_that_it_needs_is_an_error)
+{
+    for (size_t p = 0; p < N_PATTERNS; p++) {
+        if (!patterns[p].crowds)
+            continue;
+        struct list h = make(p, 400000);
+        struct err err = {.text = ""};
+        struct keyset_spec spec = {
+            .workers = 1, .visitors = 1, .memory = 8 << 20, .scratch_dir = "/nonexistent/dir"};
+        struct keyset *ks = set_of(&h, &spec);
+        uint64_t n;
+        CHECK(!keyset_count(ks, &n, &err));
+        CHECK(strstr(err.text, "/nonexistent/dir") != NULL);
+        keyset_free(ks);
+        free(h.hash);
+    }
+}
+
 TEST(scratch_that_cannot_be_read_is_an_error)
 {
     struct list h = make(0, 700000);
@@ -736,6 +755,7 @@ int main(int argc, char **argv)
     RUN(the_first_failure_is_reported);
     RUN(a_visit_ends_with_the_first_false);
     RUN(scratch_that_cannot_be_had_is_an_error);
+    RUN(a_visit_without_the_scratch_that_it_needs_is_an_error);
     RUN(scratch_that_cannot_be_read_is_an_error);
     return check_done();
 }
