@@ -247,7 +247,7 @@ full()
     [ $status = 130 ] || [ $status = 0 ]
     clean f
     # What is in is a beginning of the input: false positives after it are all that is present.
-    n=$(seen stats --json f | jq .records)
+    n=$(fact f records)
     run -1 seen query -q -v f <(head -n "$n" keys)
     if [ $status = 130 ]; then
         [ "$n" -lt 2000000 ]
@@ -536,10 +536,10 @@ PYTHON
     quiet seen create -p 1e-6 b two
     run -0 seen merge -o f a b
     seen stats --json f | jq -e '.layers | length == 2'
-    before=$(seen stats --json f | jq .fpr_current)
+    before=$(fact f fpr_current)
     quiet seen add f one two
     clean f
-    [ "$(seen stats --json f | jq .fpr_current)" = "$before" ]
+    [ "$(fact f fpr_current)" = "$before" ]
     quiet seen add --max-fpr 0.1 f -k new
     run -0 seen query -c f -k new one two || run -0 seen query -c f <(cat one two; echo new)
     [ "$output" = 55001 ]

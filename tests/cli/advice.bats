@@ -213,7 +213,7 @@ propose()
         bash -c "$command -k plain"
         propose 'one of them: \(seen create .*\)' seen query -- "$name.list"
         bash -c "${command/FILTER/g}"
-        equal "$(seen stats --json f | jq .keys_added)" "$(seen stats --json g | jq .keys_added)"
+        equal "$(fact f keys_added)" "$(fact g keys_added)"
         propose 'its lines: \(seen create .*\)' seen stats -- "$name.list"
         bash -c "${command/FILTER/h}"
         propose 'without FILTER: \(seen .*\)' seen dedup --no-sync -- "$name.list"

@@ -271,7 +271,7 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
             for file in a.seen b.seen c.seen d.seen; do
                 [ "$(seen query -c "$file" keys)" = 30000 ]
                 seen verify "$file"
-                [ "$(seen stats --json "$file" | jq .keys_added)" = 30000 ]
+                [ "$(fact "$file" keys_added)" = 30000 ]
             done
         done
     done

@@ -391,12 +391,12 @@ chosen to do harm; a filter made with --secret takes them" ]
 @test "mode, links and time made stay" {
     seen create --counted -n 2000 f.seen -k a
     chmod 640 f.seen
-    made=$(seen stats --json f.seen | jq .created)
+    made=$(fact f.seen created)
     ln -s f.seen link.seen
     seen add link.seen -k b
     [ -L link.seen ]
     [ "$(stat -c %a f.seen)" = 640 ]
-    [ "$(seen stats --json f.seen | jq .created)" = "$made" ]
+    [ "$(fact f.seen created)" = "$made" ]
     [ "$(counts f.seen a b)" = '1 1' ]
 }
 

@@ -443,7 +443,7 @@ sys.exit(status != 0)' "$@"
     quiet seen create -s 64K -p 0.01 --force f keys
     [ "$(size f)" -le 65536 ]
     seen stats --json f | jq -e '.fpr_design == 0.01 and .n_design > 30000'
-    n=$(seen stats --json f | jq .n_design)
+    n=$(fact f n_design)
     # That capacity is what fits: one in a hundred more would not.
     quiet seen create --fixed --empty -n "$n" -p 0.01 --force g
     [ "$(size g)" -le 65536 ]

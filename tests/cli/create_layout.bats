@@ -31,7 +31,7 @@ make()
 @test "a filter of each layout has its keys, and is sound" {
     for layout in $(layouts); do
         quiet seen create --force --layout "$layout" -n 2000 -p 0.01 f.seen "$KEYS"
-        [ "$(seen stats --json f.seen | jq -r .kind)" = "$layout" ]
+        [ "$(fact f.seen kind)" = "$layout" ]
         run -0 seen verify f.seen
         has_all f.seen "$KEYS"
     done
@@ -57,7 +57,7 @@ make()
     for layout in $(layouts | grep -vx php); do
         seen create --force --reproducible --layout "$layout" -p 0.01 a.seen keys keys
         seen create --force --reproducible --layout "$layout" -p 0.01 -n 1000 b.seen keys
-        equal "$(seen stats --json a.seen | jq .n_design)" "$(seen stats --json b.seen | jq .n_design)"
+        equal "$(fact a.seen n_design)" "$(fact b.seen n_design)"
         has_all a.seen keys
     done
     # A layout in which order does not matter has the same bytes.
@@ -76,7 +76,7 @@ make()
 @test "a number of bits decides alone, and too many keys are warned of" {
     seq 1000 >keys
     quiet seen create --layout gozero:bits=40000 f.seen keys
-    [ "$(seen stats --json f.seen | jq .n_design)" = 1980 ] # 40000 ln 2 / 14
+    [ "$(fact f.seen n_design)" = 1980 ] # 40000 ln 2 / 14
     quiet seen create --force --empty --layout gozero:bits=40000 f.seen
     # What go-zero recommends, 20 bits a key, is a little more than half full.
     quiet seen create --force --layout gozero:bits=20000 f.seen keys
@@ -191,7 +191,7 @@ make()
     quiet seen create --layout guava --min-keys 1000 f.seen keys
     seq 10 >few
     run -2 --separate-stderr seen create --force --layout guava --min-ratio 0.5 f.seen few
-    [ "$(seen stats --json f.seen | jq .n_design)" = 1000 ]
+    [ "$(fact f.seen n_design)" = 1000 ]
     run -0 --separate-stderr seen create --dry-run --json --layout guava -p 0.01 g.seen keys
     [ "$(jq -c '.layouts[0] | [.m, .k]' <<<"$output")" = '[9600,7]' ]
     [ ! -e g.seen ]
@@ -265,7 +265,7 @@ it needs --capacity [1-9]* or more" seen create --layout guava -n 100 g.seen man
     run -0 --separate-stderr seen create --layout guava -n 1000 -p 1e-9 g.seen <(seq 1000)
     [ "$stderr" = "seen: warning: 'g.seen' has a false-positive rate of 3.12e-06 at its capacity of 1000: its layout does \
 not reach the 1e-09 that was asked for" ]
-    reached=$(seen stats --json g.seen | jq .fpr_design)
+    reached=$(fact g.seen fpr_design)
     awk -v p="$reached" 'BEGIN { exit !(p > 3.11e-6 && p < 3.13e-6) }'
     run -1 --separate-stderr seen query g.seen -k x
     [[ $stderr == "seen: warning: 'g.seen' has a false-positive rate of 3.1"*"e-06: its layout does not reach the \

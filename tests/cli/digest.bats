@@ -258,7 +258,7 @@ PYTHON
         rm -f f.seen g.seen
         seen create -p 1e-9 -n 100 --digest "$digest" --input-digests -d: -f1 f.seen \
             <(sed 's/$/:17/' known.hex)
-        [ "$(seen stats --json f.seen | jq -r .preparation)" = "--digest $digest" ]
+        [ "$(fact f.seen preparation)" = "--digest $digest" ]
         cat known unknown >asked
         seen query f.seen asked | cmp - known
         seen query --digest "$digest" f.seen asked | cmp - known
@@ -334,7 +334,7 @@ PYTHON
         run -0 --separate-stderr seen add --skip-bad f.seen input
         [ "$stderr" = 'seen: note: 1 of 2 records had no key and were skipped' ]
     done
-    [ "$(seen stats --json f.seen | jq .keys_added)" = 1 ]
+    [ "$(fact f.seen keys_added)" = 1 ]
     # The other digests are of bytes.
     printf '\xff\xc0\x80\n' >input
     seen create --digest md5 -p 1e-9 g.seen input
@@ -346,7 +346,7 @@ PYTHON
     printf 'letmein' | sha1sum | cut -c 1-40 >digest
     seen create --digest sha1 --trim -i --crlf -d, -f2 -p 1e-9 f.seen \
         <(printf 'x, \tLetMeIn ,y\r\n')
-    [ "$(seen stats --json f.seen | jq -r .preparation)" = '--trim --ignore-case --digest sha1' ]
+    [ "$(fact f.seen preparation)" = '--trim --ignore-case --digest sha1' ]
     seen query -q --input-digests f.seen digest
     # Blanks around digests go too; their case does not matter.
     seen query -q --input-digests f.seen -k " $(tr a-f A-F <digest)"
@@ -427,7 +427,7 @@ PYTHON
         seen import --layout guava:funnel=utf8 --digest md5 foreign -o f.seen
     cp "$SOURCE/tests/vectors/guava/g64_bytes_n1000_p01.guava" foreign
     seen import --layout guava:funnel=bytes --digest md5 foreign -o f.seen
-    [ "$(seen stats --json f.seen | jq -r .preparation)" = '--digest md5' ]
+    [ "$(fact f.seen preparation)" = '--digest md5' ]
     [ ! -e g.seen ]
 }
 

@@ -92,7 +92,7 @@ END
 measured()
 {
     local hits rate
-    rate=$(seen stats --json "$1" | jq .fpr_current)
+    rate=$(fact "$1" fpr_current)
     hits=$(seen query -c "$1" absent) || [ $? = 1 ]
     awk -v hits="$hits" -v rate="$rate" 'BEGIN { want = 1e6 * rate; off = hits - want
         exit !(off * off <= (0.1 * want + 5 * sqrt(want) + 5) ^ 2) }' ||

@@ -73,8 +73,8 @@ load ../lib/helpers
         .n_design == null and .fpr_design > 0.0015 and .fpr_design <= 0.002 and .n_estimate == null and .n_low > 19000 and .n_low <= 20000 and
         21900 <= .n_high and .n_high < 23000'
     # 1 - (1 - p) (1 - q)
-    p=$(seen stats --json a | jq .fpr_current)
-    q=$(seen stats --json b | jq .fpr_current)
+    p=$(fact a fpr_current)
+    q=$(fact b fpr_current)
     seen stats --json ab | jq -e "(.fpr_current / (1 - (1 - $p) * (1 - $q)) - 1 | fabs) < 1e-9"
     # Layers are merged one by one: those of the same size meet.
     quiet seen create --like b d <(seq 70001 70100)
@@ -90,7 +90,7 @@ load ../lib/helpers
     seen create --compact -p 1e-3 large <(seq 1000)
     seen shrink -p 1e-2 -o small large
     seen merge -o copies large small
-    rate=$(seen stats --json small | jq .fpr_current)
+    rate=$(fact small fpr_current)
     equal "$(seq 1001 201000 | seen query -c copies)" "$(seq 1001 201000 | seen query -c small)"
     seen stats --json copies | jq -e ".fpr_current > $rate and .sources.fpr_current == \"estimated\""
     quiet seen create a <(seq 12000)

@@ -8,7 +8,7 @@ load ../lib/helpers
 forms() { python3 "$BATS_TEST_DIRNAME/../lib/forms.py" "$1" "$([ -n "${FULL-}" ] && echo "$3" || echo "$2")"; }
 
 # looks FILTER TEXT: stats says this.
-looks() { equal "$(seen stats --json "$1" | jq -r .keys_look_like)" "$2"; }
+looks() { equal "$(fact "$1" keys_look_like)" "$2"; }
 
 @test "keys in another form: what differs is named" {
     forms other 12 1000

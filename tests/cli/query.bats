@@ -563,7 +563,7 @@ like_grep()
         # shellcheck disable=SC2086
         quiet seen query $options f.seen records --count --quiet
         says "^keys from +$made  " seen stats --all f.seen
-        [ "$(seen stats --json f.seen | jq -r .keys_from)" = "$made" ]
+        [ "$(fact f.seen keys_from)" = "$made" ]
         # shellcheck disable=SC2086
         run -1 --separate-stderr seen query $options f.seen <(sed -E 's/[0-9]+/0&/g' records)
         [ -z "$stderr" ]
@@ -579,7 +579,7 @@ like_grep()
 |whole lines
 END
     seen create --force -0 f.seen <(tr '\n' '\0' <records)
-    [ "$(seen stats --json f.seen | jq -r .keys_from)" = 'whole NUL-terminated records' ]
+    [ "$(fact f.seen keys_from)" = 'whole NUL-terminated records' ]
     seq 1000 | sed 's/.*/&,x,&/' >lines
     seen create --force -d, -f3 f.seen lines
     # Unknown: made empty, from keys of the command line; united with another.
@@ -590,12 +590,12 @@ END
     seen create w.seen lines
     seen merge -o m.seen f.seen w.seen
     for file in e k m; do
-        equal "$(seen stats --json $file.seen | jq -r .keys_from)" null
+        equal "$(fact $file.seen keys_from)" null
     done
     seen merge --force -o m.seen f.seen f.seen
     seen shrink --force m.seen
     for file in m c d; do
-        [ "$(seen stats --json $file.seen | jq -r .keys_from)" = "field 3 of lines, separated by ','" ]
+        [ "$(fact $file.seen keys_from)" = "field 3 of lines, separated by ','" ]
     done
 }
 

@@ -196,7 +196,7 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     seen add "$(uri r redisson)" keys 2>/dev/null
     seen create --layout redisson -n 1000 -p 0.01 f.seen keys
     same f.seen r
-    [ "$(seen stats --json "$(uri r redisson)" | jq .n_design)" = 1000 ]
+    [ "$(fact "$(uri r redisson)" n_design)" = 1000 ]
     name=$(uri r redisson:k=8)
     refuses "seen: cannot use '$name': its configuration says bits=9585 and k=7" \
         seen query "$name" -k 1

@@ -60,7 +60,7 @@ for line in sys.stdin.buffer:
     name=$(uri k gozero)
     seq 500 >keys
     seen create --layout gozero -n 1000 -p 1e-4 f.seen keys
-    spec=$(seen stats --json f.seen | jq -r .layout)
+    spec=$(fact f.seen layout)
     run -0 --separate-stderr seen dedup --create -n 1000 -p 1e-4 "$name" keys
     [ "$stderr" = "seen: note: made '$name' with layout=$spec" ]
     cmp <(echo "$output") keys

@@ -318,7 +318,7 @@ PYTHON
 @test "what hashes no keys needs no secret, and keeps it" {
     seen create --secret s --new-secret --foldable -p 1e-4 -n 50k f.seen keys
     seen create --compact -p 1e-9 --secret s c.seen keys
-    id=$(seen stats --json f.seen | jq -r .secret_id)
+    id=$(fact f.seen secret_id)
     [[ $id =~ ^[0-9a-f]{32}$ ]]
     seen verify f.seen c.seen
     seen shrink -p 1e-3 -o small.seen f.seen
@@ -326,7 +326,7 @@ PYTHON
     seen merge -o both.seen f.seen c.seen
     for f in small less both; do
         seen verify $f.seen
-        [ "$(seen stats --json $f.seen | jq -r .secret_id)" = "$id" ]
+        [ "$(fact $f.seen secret_id)" = "$id" ]
         [ "$(seen query -c --secret s $f.seen keys)" = 1000 ]
         run -2 seen query $f.seen -k 1
     done

@@ -206,8 +206,17 @@ size() { stat -c %s -- "$1"; }
 
 digest() { sha256sum <"$1" | cut -d ' ' -f 1; }
 
+# fact FILTER NAME: what `seen stats --json` says of it: a number, true, false, null, or a text without quotes in it.
+# It stands for `jq -r .NAME`, which takes ten times as long as `seen`.
+fact()
+{
+    local json pattern="\"$2\":(\"([^\"]*)\"|[^,]*),"
+    json=$(seen stats --json "$1") || return
+    [[ ${json%%,\"layers\":*}, =~ $pattern ]] && echo "${BASH_REMATCH[2]:-${BASH_REMATCH[1]}}"
+}
+
 # state FILE: "clean", "writing" or "dirty".
-state() { seen stats --json "$1" | jq -r .state; }
+state() { fact "$1" state; }
 
 # data FILE: the bits of its one layer, without headers and checksums, which are bound to file ids.
 data()
