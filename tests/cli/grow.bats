@@ -270,6 +270,26 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$({ seq 1200100; seq 10000001 13200000; printf '%s\n' other new; } | seen query -c shared.seen)" = 4400102 ]
 }
 
+@test "a filter that is full to the last key takes known keys of every layer, and gets no layer for them" {
+    local low=5000 high=8000 middle bits
+    # The most numbers that two layers hold.
+    while [ $((high - low)) -gt 1 ]; do
+        middle=$(((low + high) / 2))
+        rm -f f
+        seq $middle | seen add --create -n 1000 -p 0.01 f
+        if [ "$(layers f)" = 2 ]; then low=$middle; else high=$middle; fi
+    done
+    rm -f f
+    seq $low | seen add --create -n 1000 -p 0.01 f
+    bits=$(seen stats --json f | jq -c '[.layers[].fpr_current]')
+    seq $low | seen add f
+    seen dedup -q f <(seq $low) && status=0 || status=$?
+    equal "$status $(layers f)" '1 2'
+    equal "$(seen stats --json f | jq -c '[.layers[].fpr_current]')" "$bits"
+    seen add f -k $high
+    equal "$(layers f)" 3
+}
+
 @test "keys of a process that was killed before the maker of the filter began are asked for" {
     need_strace
     all_printed() { [ "$(wc -l <b.out)" = 1000 ]; }
