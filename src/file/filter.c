@@ -102,8 +102,9 @@ static bool has_files(const char *path, const struct layout *layout)
     struct stat st;
     bool all = layout->suffix[0] != NULL;
     for (unsigned i = 0; all && i < LAYOUT_FILES && layout->suffix[i] != NULL; i++) {
-        snprintf(name, sizeof name, "%s%s", path, layout->suffix[i]);
-        all = stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+        int len = snprintf(name, sizeof name, "%s%s", path, layout->suffix[i]);
+        all =
+            len < (int)sizeof name && stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
     }
     return all;
 }
@@ -129,8 +130,9 @@ static bool cannot_open(const struct filter *f, struct err *err)
     errno = why;
     if (kind == NULL)
         return fail_errno(err, "cannot open '%s'", f->path);
-    fail(err, "there is no '%s', but '%s%s': %sseen import --layout %s %s -o FILTER", f->path,
-         f->path, kind->layout->suffix[0], others_add(f), kind->name, SHELL_FILE(f->path));
+    fail(err, "there is no '%s', but '%s%s'", f->path, f->path, kind->layout->suffix[0]);
+    fail_more(err, ": %sseen import --layout %s %s -o FILTER", others_add(f), kind->name,
+              SHELL_FILE(f->path));
     err->helps = true;
     return false;
 }
