@@ -2,7 +2,6 @@
 /* seen compare: how many keys two filters share. */
 #include <math.h>
 
-#include "base/num.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
 #include "cmd/warn.h"

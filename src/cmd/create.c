@@ -17,7 +17,6 @@
 #include "cmd/plan.h"
 #include "cmd/report.h"
 #include "cmd/warn.h"
-#include "keys/keyset.h"
 #include "file/chain.h"
 #include "write/builder.h"
 #include "foreign/foreign.h"

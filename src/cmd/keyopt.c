@@ -368,12 +368,6 @@ bool keyopt_check_first(const struct keyopt *keyopt, struct err *err)
            input_fail_open(first, keyopt->apart, err);
 }
 
-void keyopt_wipe(struct keyopt *keyopt)
-{
-    secret_wipe(&keyopt->secret);
-    port_wipe(&keyopt->rule.seed, sizeof keyopt->rule.seed);
-}
-
 /* The first bytes of a regular file: 0 if it is none, or empty. */
 static size_t read_start(const char *path, uint8_t *start, size_t len)
 {
@@ -467,7 +461,8 @@ void keyopt_free(struct keyopt *keyopt)
 {
     free(keyopt->keys);
     free(keyopt->given);
-    keyopt_wipe(keyopt);
+    secret_wipe(&keyopt->secret);
+    port_wipe(&keyopt->rule.seed, sizeof keyopt->rule.seed);
 }
 
 const char *keyopt_secret(const struct keyopt *keyopt)

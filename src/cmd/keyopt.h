@@ -97,10 +97,8 @@ void keyopt_advise_list(const char *path, struct err *err);
 /* Gives the first advice that fits. */
 void keyopt_advise(const struct keyopt *keyopt, const char *path, struct err *err);
 
+/* Overwrites the secret, too, and what was derived from it. */
 void keyopt_free(struct keyopt *keyopt);
-
-/* Overwrites the secret and what was derived from it. keyopt_free does this too. */
-void keyopt_wipe(struct keyopt *keyopt);
 
 /* The name of the secret's file, from --secret or SEEN_SECRET; NULL: none. */
 const char *keyopt_secret(const struct keyopt *keyopt);

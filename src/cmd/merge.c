@@ -15,7 +15,6 @@
 #include "kind/foreign.h"
 #include "kind/overlap.h"
 #include "write/combine.h"
-#include "file/header.h"
 #include "file/layers.h"
 #include "write/unite.h"
 

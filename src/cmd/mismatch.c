@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/bytes.h"
 #include "base/say.h"
 
 /* ---- Other forms of a key. */

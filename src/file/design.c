@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "port/port.h"
-#include "base/disk.h"
 #include "base/num.h"
 #include "keys/digest.h"
 #include "keys/encoding.h"

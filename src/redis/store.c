@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "file/layers.h"
 #include "redis/module.h"
 #include "redis/place.h"

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
-#include "base/parallel.h"
 #include "kind/bloom/probe.h"
 
 #define ONE_BIT(i) [i] = {[(i) / 64] = UINT64_C(1) << (i) % 64}

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/disk.h"
 #include "keys/keyset.h"
 #include "keys/sort.h"
 #include "kind/ribbon/key.h"

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
-#include "base/disk.h"
 #include "kind/ribbon/ribbon.h"
 #include "kind/target.h"
 
