@@ -7,10 +7,10 @@
 
 #include "base/bits.h"
 #include "base/bytes.h"
-#include "keys/digest.h"
 #include "base/say.h"
 #include "base/visible.h"
 #include "keys/content.h"
+#include "keys/digest.h"
 
 /* Of each input. Records of a file tend to be alike. */
 enum { LOOK_BYTES = 64 << 10 };

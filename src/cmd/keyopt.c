@@ -11,12 +11,12 @@
 
 #include "port/port.h"
 #include "base/disk.h"
-#include "keys/digest.h"
 #include "base/num.h"
 #include "base/private.h"
 #include "base/say.h"
 #include "base/visible.h"
 #include "keys/content.h"
+#include "keys/digest.h"
 #include "keys/gzip.h"
 
 #define FOR_KEY_FILES .why = "is for records of key files"

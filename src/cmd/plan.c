@@ -8,6 +8,7 @@
 #include "base/exact.h"
 #include "base/num.h"
 #include "base/say.h"
+#include "keys/rule.h"
 #include "cmd/cmd.h"
 #include "cmd/report.h"
 #include "foreign/layout.h"

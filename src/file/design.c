@@ -10,6 +10,7 @@
 #include "keys/digest.h"
 #include "keys/encoding.h"
 #include "keys/prep.h"
+#include "keys/rule.h"
 #include "file/chain.h"
 #include "file/format.h"
 

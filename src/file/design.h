@@ -14,10 +14,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/rule.h"
 #include "kind/kind.h"
 #include "kind/foreign.h"
 #include "file/header.h"
+
+struct key_rule; /* keys/rule.h */
 
 /* ---- Plans a filter of one layer before anything is written. From the given values of capacity,
  * FPR and file size, computes the missing ones.

@@ -8,6 +8,7 @@
 #include "port/port.h"
 #include "base/disk.h"
 #include "keys/prep.h"
+#include "keys/rule.h"
 #include "kind/foreign.h"
 #include "file/filter.h"
 

@@ -14,12 +14,12 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "keys/rule.h"
 #include "kind/target.h"
 #include "file/format.h"
 #include "file/newfile.h"
 
-struct filter; /* file/filter.h */
+struct filter;   /* file/filter.h */
+struct key_rule; /* keys/rule.h */
 
 /* Makes a clean header, without layers yet, for keys prepared and hashed by `rule`. The file's id
  * is random and the times are now; in reproducible files they are zero. */

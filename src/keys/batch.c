@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "keys/prep.h"
-#include "keys/digest.h"
 #include "keys/batch.h"
 
 #include <stdlib.h>
@@ -10,7 +8,9 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/num.h"
+#include "keys/digest.h"
 #include "keys/field.h"
+#include "keys/prep.h"
 #include "keys/prepare.h"
 
 static bool say_bad(struct batch *b, enum key_verdict verdict)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "keys/prep.h"
 #include "keys/confirm.h"
 
 #include <ctype.h>
@@ -11,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/output.h"
 #include "keys/content.h"
+#include "keys/prep.h"
 #include "keys/prepare.h"
 
 /* When the list is opened, up to TRIALS sampled lines are checked. Each is compared with the sample
@@ -109,7 +109,7 @@ static bool try_lines(const struct confirm *c, struct err *err)
     return try_line(c, before, size - 1, err);
 }
 
-/* The same test as in batch.c, for lines. */
+/* Does one of the first lines end in CR? */
 static bool some_end_in_cr(const struct confirm *c)
 {
     size_t at = 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "keys/prep.h"
 #include "keys/prepare.h"
 
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "base/bytes.h"
 #include "keys/digest.h"
 #include "keys/encoding.h"
+#include "keys/prep.h"
 
 static void trim(struct slice *key)
 {

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT
  * From the key in a record to what the filter's header says of it (prep.h): trimmed, folded,
  * decoded from hexadecimal, digested.
+ *
+ *     const struct digest *d = digest_by_id(prep_digest(rule->prep));    // NULL: none
+ *     char *copy = malloc(key.len);                                      // if prepare_copies
+ *     if (prepare_key(&key, rule, copy) != KEY_GOOD) ...
+ *     char *to = malloc(d->fixed + d->per_byte * key.len);               // if there is a digest
+ *     if (prepare_digest(&key, rule, d, &to) != KEY_GOOD) ...
+ *     ... key.data[0..key.len) is encoded (encoding.h) and hashed ...
  */
 #ifndef KEYS_PREPARE_H
 #define KEYS_PREPARE_H
@@ -20,7 +27,7 @@ bool prepare_copies(const struct key_rule *rule);
 enum key_verdict prepare_key(struct slice *key, const struct key_rule *rule, char *to);
 
 /* Digests the prepared key, if it is not a ready digest. The digest is written at *to, which moves
- * behind it. */
+ * behind it; there is capacity for d->fixed + d->per_byte * key->len bytes. */
 enum key_verdict prepare_digest(struct slice *key, const struct key_rule *rule,
                                 const struct digest *d, char **to);
 

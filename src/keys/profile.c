@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "keys/prep.h"
 #include "keys/profile.h"
 
 #include <stdarg.h>
@@ -10,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/visible.h"
 #include "keys/batch.h"
+#include "keys/prep.h"
 
 /* ---- Features. */
 

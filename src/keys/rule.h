@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * How the keys of a run are cut from records, prepared and hashed: the options of the command line,
  * and what the filter's header says.
+ *
+ *     struct key_rule rule = {.terminator = '\n', .field = {2}, .delimiter = ','};    // -d, -f 2
+ *     struct batch *b = batch_new(&rule);                      // batch.h makes the keys by it
  */
 #ifndef KEYS_RULE_H
 #define KEYS_RULE_H

@@ -7,8 +7,9 @@
 
 #include <stdint.h>
 
-#include "keys/rule.h"
 #include "keys/input.h"
+
+struct key_rule; /* keys/rule.h */
 
 /* Returns the number of records in the files; 0: unknown. *n_keys is the number of distinct keys
  * among them, from the repeats among some thousands, as if each were drawn from the same keys. It

@@ -70,8 +70,7 @@ struct assembly {
     /* What is to be made. */
     struct header header;
     struct origin origin[FORMAT_MAX_LAYERS];
-    bool
-        loses_keys; /* the result lacks keys of the inputs, so their writers cannot go on with it */
+    bool loses_keys; /* those of the inputs, so their writers cannot go on with the result */
     /* Set by assembly_write. */
     struct census each[FORMAT_MAX_LAYERS]; /* KEYS and TABLES; of LONGER the FPR */
     struct counts_seen seen;               /* COUNTS */

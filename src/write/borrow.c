@@ -10,6 +10,7 @@
 #include "base/disk.h"
 #include "base/num.h"
 #include "base/ram.h"
+#include "keys/rule.h"
 #include "file/design.h"
 #include "file/header.h"
 #include "foreign/files.h"

@@ -9,7 +9,8 @@
 
 #include "base/err.h"
 #include "file/filter.h"
-#include "keys/rule.h"
+
+struct key_rule; /* keys/rule.h */
 
 /* How files are read that are not of seen. */
 struct borrow {

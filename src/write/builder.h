@@ -30,13 +30,14 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/rule.h"
 #include "keys/keyset.h"
 #include "file/filter.h"
 #include "file/format.h"
 #include "file/design.h"
 #include "write/assembly.h"
 #include "write/writer.h"
+
+struct key_rule; /* keys/rule.h */
 
 struct builder {
     struct assembly *to; /* builder_begin lowers its threads to what `memory` allows */

@@ -26,10 +26,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "keys/rule.h"
 #include "file/filter.h"
 #include "write/assembly.h"
 #include "write/builder.h"
+
+struct key_rule; /* keys/rule.h */
 
 struct change {
     const char *path;

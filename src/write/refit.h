@@ -21,10 +21,10 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "keys/rule.h"
 #include "keys/hash.h"
 #include "file/format.h"
 
+struct key_rule; /* keys/rule.h */
 struct refit;
 
 struct refit_limits {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "keys/rule.h"
 #include "keys/survey.h"
 #include "scratchdir.h"
 
