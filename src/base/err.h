@@ -16,7 +16,8 @@ struct err {
     bool helps;            /* the text names the command that is meant; no other is proposed */
 };
 
-/* Sets the text, which does not help; always returns false. */
+/* Sets the text, which does not help; always returns false. A text that is too long is cut: a
+ * command goes into a piece of its own, which can be left out (fail_more). */
 bool fail(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same, followed by ": " and strerror(errno). */

@@ -90,5 +90,5 @@ const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const 
         else
             n += (size_t)snprintf(out + n, 3, "%s%c", *s == '\\' && !visible ? "\\" : "", *s);
     snprintf(out + n, 2, "%s", plain ? "" : "'");
-    return *s == '\0' ? out : "...";
+    return *s == '\0' ? out : "(...)";
 }

@@ -22,8 +22,9 @@ size_t visible_print(FILE *out, const char *s);
 #define SHELL_ROOM (2 + 2 + 4 * 255 + 1 + 1)
 
 /* Writes s as one word of a shell command, behind the prefix; in quotes where it needs them. The
- * word is complete once control characters are made visible: $'a\nb'. Returns the word,
- * or "..." for one that does not fit: half of it would be another one. */
+ * word is complete once control characters are made visible: $'a\nb'. Returns the word, or
+ * "(...)" for one that does not fit: half of it would be another one, and no shell runs a command
+ * that has this. */
 const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const char *s);
 
 /* A value, such as a key; the name of a file, which is no option. Valid to the end of the block. */

@@ -369,7 +369,7 @@ static bool check_keys(const struct adding *a)
     if (a->path != NULL || !keyopt_is_sort_key(key))
         return true;
     return opt_refuse(a->keyopt.command,
-                      "-k gives a key, -f chooses a field: did you mean '-f %.*s'?",
+                      "-k gives a key, -f chooses a field: did you mean -f %.*s?",
                       (int)strspn(key, "0123456789"), key);
 }
 

@@ -90,10 +90,12 @@ const struct opt keyopt_prep_opts[] = {
     {0},
 };
 
-/* "2", "2n" or "2.1bn". */
+/* "2", "2n" or "2.1bn": two numbers of at most 20 digits and a few letters; what is longer is a
+ * key. */
 static bool is_sort_field(const char *text, size_t len)
 {
-    return isdigit((unsigned char)text[0]) && strspn(text, ".0123456789bdfgiMhnRrV") >= len;
+    return len < 50 && isdigit((unsigned char)text[0]) &&
+           strspn(text, ".0123456789bdfgiMhnRrV") >= len;
 }
 
 bool keyopt_is_sort_key(const char *text)
@@ -110,8 +112,7 @@ static bool refuse_sort_key(const struct opt_parser *p)
     if (is_word || p->command != &cmd_dedup || !keyopt_is_sort_key(p->value))
         return true;
     return opt_refuse(p->command,
-                      "-k gives a key, -f chooses a field: did you mean '-f %.*s'? (the "
-                      "key: -k '%s')",
+                      "-k gives a key, -f chooses a field: did you mean -f %.*s? (the key: -k %s)",
                       (int)strspn(p->value, "0123456789"), p->value, p->value);
 }
 

@@ -420,9 +420,9 @@ static bool refuse_equals(const struct opt_parser *p, const struct opt *opt, con
 {
     if (value == NULL || value[0] != '=' || (opt->id == 'd' && value[1] == '\0'))
         return true;
-    return opt_refuse(
-        p->command, "'-%c%s' would give '%s': did you mean -%c %s? (for '%s': --%s=%s)", opt->id,
-        value, value, opt->id, SHELL_WORD(value + 1), value, opt->name, SHELL_WORD(value));
+    return opt_refuse(p->command,
+                      "'-%c=' would give a value with the '=': did you mean -%c %s, or --%s=%s?",
+                      opt->id, opt->id, SHELL_WORD(value + 1), opt->name, SHELL_WORD(value));
 }
 
 /* "-abc", or "-nVALUE". */
@@ -430,7 +430,8 @@ static bool take_letters(struct opt_parser *p, char *word, void *into)
 {
     size_t len = strcspn(word + 1, "=");
     if (len > 1 && find_long(word + 1, len) != NULL) /* a long option with one hyphen */
-        return opt_refuse(p->command, "unknown option '%s'; did you mean '-%s'?", word, word);
+        return opt_refuse(p->command, "unknown option '%.*s'; did you mean '-%.*s'?", (int)len + 1,
+                          word, (int)len + 1, word);
     for (char *at = word + 1; *at != '\0'; at++) {
         const struct opt *opt = find_letter(*at);
         if (opt == NULL)

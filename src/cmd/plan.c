@@ -8,6 +8,7 @@
 #include "base/exact.h"
 #include "base/num.h"
 #include "base/say.h"
+#include "base/visible.h"
 #include "keys/rule.h"
 #include "cmd/cmd.h"
 #include "cmd/report.h"
@@ -352,8 +353,8 @@ static int run(struct opt_parser *p)
     uint64_t n;
     if (p->n_operands > 0 && num_count(p->operand[0], &n))
         return opt_misuse(&cmd_plan, "unexpected operand '%s'; did you mean -n %s%s%s?",
-                          p->operand[0], p->operand[0], p->n_operands > 1 ? " -p " : "",
-                          p->n_operands > 1 ? p->operand[1] : "");
+                          p->operand[0], SHELL_WORD(p->operand[0]), p->n_operands > 1 ? " -p " : "",
+                          p->n_operands > 1 ? SHELL_WORD(p->operand[1]) : "");
     if (p->n_operands > 0)
         return opt_misuse(&cmd_plan, "unexpected operand '%s': plan reads no files", p->operand[0]);
     int status = check_wishes(&w);

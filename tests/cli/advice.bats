@@ -229,7 +229,7 @@ propose()
         bash -c "$command"
         propose 'gives a key: \(seen .*\)' seen query -- "$name" "$name.seen"
         bash -c "$command -0" || [ $? = 1 ] # a key may have a newline
-        propose 'mean -k \(.*\)? (for' seen query f "-k=$name"
+        propose 'mean -k \(.*\), or ' seen query f "-k=$name"
         printf '%s\0' "$name" | cmp - <(bash -c "seen dedup -0 -k $command")
         propose 'mean \(-o .*\)?' seen merge -- "$name.seen" "$name.new"
         bash -c "seen merge f f $command"
@@ -253,11 +253,16 @@ propose()
         propose '; \(gzip .*\) unpacks it' seen verify -- "$name.dcso.gz"
         bash -c "${command/NEW/j}"
         cmp j "$dir/$name.dcso"
+        seen create --layout redisbloom r "$dir/$name.list"
+        seen export r -o "./$name"
+        propose '.header.: \(seen import .*\)' seen verify -- "$name"
+        bash -c "${command/FILTER/p}"
+        run -1 seen query -v p "$dir/$name.list"
     done
 }
 
-@test "a command has a long name as a whole, or three dots for it, or is left out" {
-    local command dir name quotes said word
+@test "a command has a long name as a whole, or what no shell runs, or is left out" {
+    local command dir name quotes said shell word
     quotes=$(printf "'%.0s" {1..255})
     name=$(printf 'n%.0s' {1..255})
     seen create f -k a
@@ -265,11 +270,18 @@ propose()
     propose '-k: -k \(.*\)' seen query f -k a -- "$quotes"
     equal "$(bash -c "printf %s $command")" "$quotes"
     propose '-k: -k \(.*\)' seen query f -k a -- "$quotes''"
-    equal "$command" ...
+    equal "$command" '(...)'
     propose '-k: -k \(.*\)' seen query f -k a -- "-$name$name$name$name"
     equal "$command" "-$name$name$name$name"
     propose '-k: -k \(.*\)' seen query f -k a -- "$name$name$name$name$name"
-    equal "$command" ...
+    equal "$command" '(...)'
+    # A value that is named twice.
+    for word in "${name:1}$name$name$name" "${quotes:1}" "$name$name$name$name"; do
+        propose ', or --key=\(.*\)?' seen query f -k="$word"
+        [ ${#word} = 1020 ] || equal "$(bash -c "printf %s $command")" "=$word"
+        [ ${#word} != 1020 ] || equal "$command" '(...)'
+    done
+    run -0 seen dedup "-k2,$(printf '2%.0s' {1..5000})"
     # Files at paths of any length.
     for dir in "$quotes/$quotes" "$name/$quotes/$name" "$name/$name/$name/$name" \
         "$name/$name/$name/$name/$name/$name/$name/$name" "$quotes/$quotes/$quotes/$quotes/$quotes/$quotes/$quotes"; do
@@ -279,13 +291,28 @@ propose()
             run -2 --separate-stderr seen query "$dir$word/x"
             said=${stderr_lines[0]}
             case ${said##*/x\' is not a seen filter} in
-                '; to ask its lines: seen query --list ...; to make one of them: seen create FILTER ...') ;;
+                '; to ask its lines: seen query --list (...); to make one of them: seen create FILTER (...)') ;;
                 *)
                     command=${said##*FILTER }
                     equal "$(bash -c "cat $command")" $'a\nb'
                     ;;
             esac
         done
+    done
+    # The two files of a filter, whose name the message has three times.
+    seen create --layout redisbloom r -k a
+    dir=.
+    for quotes in {1..9}; do
+        dir=$dir/$name
+        mkdir -p "$dir"
+        seen export r -o "$dir/r"
+        run -2 --separate-stderr seen verify "$dir/r"
+        command=${stderr_lines[0]#*: seen import }
+        case $command in
+            seen:*) [ ${#dir} -gt 2048 ] ;; # no room for a command
+            *'(...)'*) equal "$command" '--layout redisbloom (...) -o FILTER' ;;
+            *) equal "$command" "--layout redisbloom $dir/r -o FILTER" ;;
+        esac
     done
     # What does not fit into the message is no command either.
     dir=$(printf "$name/%.0s" {1..15})
@@ -294,7 +321,10 @@ propose()
     cp f "$dir/f"
     cp f "$word"
     propose 'its keys: \(seen .*\)' seen merge -o "$dir/f" f
-    equal "$command" 'seen merge --force -o ... ... f'
+    equal "$command" 'seen merge --force -o (...) (...) f'
+    for shell in sh bash; do
+        run ! $shell -n -c "$command"
+    done
     refuses "seen: '$dir/f' exists (--force replaces it)" seen merge -o "$dir/f" "$word"
 }
 

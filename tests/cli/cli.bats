@@ -264,19 +264,19 @@ END
     printf 'apple\npear\n1\n' >lines
     quiet seen create f.seen lines
     # A value behind its letter has no '='.
-    refuses "seen: '-k=apple' would give '=apple': did you mean -k apple? (for '=apple': --key='=apple')" \
+    refuses "seen: '-k=' would give a value with the '=': did you mean -k apple, or --key='=apple'?" \
         seen query f.seen -k=apple
-    refuses "seen: '-k=' would give '=': did you mean -k ''? (for '=': --key='=')" seen query f.seen -k=
-    refuses "seen: '-o=g' would give '=g': did you mean -o g? (for '=g': --output='=g')" seen merge -o=g f.seen f.seen
+    refuses "seen: '-k=' would give a value with the '=': did you mean -k '', or --key='='?" seen query f.seen -k=
+    refuses "seen: '-o=' would give a value with the '=': did you mean -o g, or --output='=g'?" seen merge -o=g f.seen f.seen
     run -1 seen query f.seen --key==apple -k =pear
     run -0 seen query -d= -f1 f.seen <<<apple=1
     # sort's -k, which never reads the input.
     for key in 1 2,2 1,2n 3.1,3.2 2nr; do
-        refuses "seen: -k gives a key, -f chooses a field: did you mean '-f ${key%%[!0-9]*}'? (the key: -k '$key')" \
+        refuses "seen: -k gives a key, -f chooses a field: did you mean -f ${key%%[!0-9]*}? (the key: -k $key)" \
             seen dedup -k$key <lines
-        refuses "seen: -k gives a key, -f chooses a field: did you mean '-f ${key%%[!0-9]*}'? (the key: -k '$key')" \
+        refuses "seen: -k gives a key, -f chooses a field: did you mean -f ${key%%[!0-9]*}? (the key: -k $key)" \
             seen dedup f.seen -vk$key
-        refuses "seen: -k gives a key, -f chooses a field: did you mean '-f ${key%%[!0-9]*}'?" seen dedup -k $key <lines
+        refuses "seen: -k gives a key, -f chooses a field: did you mean -f ${key%%[!0-9]*}?" seen dedup -k $key <lines
     done
     for key in a ,2 1x 2,x; do
         run -0 seen dedup -k$key
@@ -287,7 +287,7 @@ END
     run -0 seen query -k1 f.seen
     # One hyphen is missing.
     refuses "seen: unknown option '-create'; did you mean '--create'?" seen dedup -create g <lines
-    refuses "seen: unknown option '-output=g'; did you mean '--output=g'?" seen merge -output=g f.seen f.seen
+    refuses "seen: unknown option '-output'; did you mean '--output'?" seen merge -output=g f.seen f.seen
     refuses "seen: unknown option '-key'; did you mean '--key'?" seen query -key apple f.seen
     run -0 seen query f.seen -kapple
     refuses "seen: option '--threads': 'f.seen' is not a whole number from 1 to 1024; did you mean '--json'?" \

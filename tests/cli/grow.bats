@@ -6,14 +6,10 @@
 
 load ../lib/helpers
 
-# number NAME FILTER: a figure of stats --json.
-number()
-{
-    local stats pattern="\"$1\":([^,}]*)"
-    stats=$(seen stats --json "$2") && [[ $stats =~ $pattern ]] && echo "${BASH_REMATCH[1]}"
-}
-
 layers() { seen stats --all "$1" | grep -c '^layer '; }
+
+# pages FILTER: those of its first layer.
+pages() { seen stats --json "$1" | jq .layers[0].pages; }
 
 @test "a filter grows from nothing, and keeps its rate" {
     seen create -n 20k -p 1e-3 --empty g.seen
@@ -23,9 +19,9 @@ layers() { seen stats --all "$1" | grep -c '^layer '; }
     run -0 seen query -v -c g.seen <(seq 1 290000) || [ "$status" = 1 ]
     [ "$output" = 0 ]
     # The promise, by the bits and by asking for 10^6 other keys: 1000 at 1e-3, of deviation 32.
-    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
+    awk -v p="$(fact g.seen fpr_current)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
     [ "$(seq 1000001 2000000 | seen query -c g.seen)" -lt 1160 ]
-    [ "$(number policy g.seen)" = '"grows"' ]
+    [ "$(fact g.seen policy)" = grows ]
     seen verify g.seen
     reader verify g.seen
     seq 289000 291000 >asked
@@ -75,7 +71,7 @@ layers() { seen stats --all "$1" | grep -c '^layer '; }
     cmp answered <(seq 0 40 179999)
     [ "$(seen query -c g.seen <(seq 0 179999))" = 180000 ]
     seen verify g.seen
-    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p <= 1e-3) }'
+    awk -v p="$(fact g.seen fpr_current)" 'BEGIN { exit !(p <= 1e-3) }'
 }
 
 has_line() { grep -qxF "$2" "$1"; }
@@ -119,7 +115,7 @@ told()
     # Behind the headers, which have times in them.
     cmp -i 12288 f.1 f.8
     for name in records keys_added n_estimate dropped_estimate; do
-        equal "$(number $name f.1)" "$(number $name f.8)"
+        equal "$(fact f.1 $name)" "$(fact f.8 $name)"
     done
 }
 
@@ -204,7 +200,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
 
 @test "a filter that a run has made gets the size of its keys in the end" {
     # Without what has random numbers in it: the headers, and the checksums behind them.
-    bits() { tail -c $(($(number pages "$1") * 4096)) "$1"; }
+    bits() { tail -c $(($(pages "$1") * 4096)) "$1"; }
     seq 100000 >in
     for threads in 1 2 8 500; do
         cat in in | seen dedup --create -p 1e-4 -j $threads f.$threads | cmp - in
@@ -215,8 +211,8 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     done
     seen verify f.1
     reader verify f.1
-    [ "$(number fpr_design f.1)" = 0.0001 ]
-    [ "$(number records f.1)" = 200000 ]
+    [ "$(fact f.1 fpr_design)" = 0.0001 ]
+    [ "$(fact f.1 records)" = 200000 ]
     says '^counters agree with bits *yes' seen stats --all f.1
     # 1,480,000 keys take two layers of a pipe.
     seq 1480000 | seen add --create -p 0.001 two.seen
@@ -324,11 +320,11 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     exec 9>&-
     [ "$(seen query -c killed.seen many)" = 1200000 ]
     seen verify --repair killed.seen
-    awk -v all="$(number n_estimate killed.seen)" 'BEGIN { exit !(all > 1195000 && all < 1205000) }'
+    awk -v all="$(fact killed.seen n_estimate)" 'BEGIN { exit !(all > 1195000 && all < 1205000) }'
     seq 1200001 4100000 | seen add killed.seen
     [ "$(layers killed.seen)" -ge 3 ]
     [ "$(seq 4100000 | seen query -c killed.seen)" = 4100000 ]
-    awk -v p="$(number fpr_current killed.seen)" 'BEGIN { exit !(p <= 1e-9) }'
+    awk -v p="$(fact killed.seen fpr_current)" 'BEGIN { exit !(p <= 1e-9) }'
 }
 
 @test "a filter that gets the size of its keys has those that were wrongly taken for known" {
@@ -338,7 +334,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(wc -l <out)" -lt 799000 ] # so some were
     [ "$(seen query -c f.seen in)" = 800000 ]
     # The new file has taken no key for known.
-    [ "$(number dropped_estimate f.seen)" = 0 ]
+    [ "$(fact f.seen dropped_estimate)" = 0 ]
     # With several layers on the way, the same ones for any number of threads.
     seq 3000000 >in
     for threads in 1 2 8; do
@@ -455,7 +451,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen create --foldable --reproducible -n 1M big.seen keys
     seen shrink --reproducible -o small.seen big.seen
     [ "$(size small.seen)" -lt $(($(size big.seen) / 20)) ]
-    awk -v p="$(number fpr_current small.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
+    awk -v p="$(fact small.seen fpr_current)" 'BEGIN { exit !(p > 0 && p <= 1e-3) }'
     # No smaller fold would have done: half of the pages would pass the rate by far.
     [ "$(seen query -c small.seen keys)" = 20000 ]
     # A filter made like it, from the keys.
@@ -478,7 +474,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 40000 | seen create --fixed --foldable -n 100k f.seen
     seen shrink -o half.seen f.seen
     [ "$(size half.seen)" -lt $(($(size f.seen) * 6 / 10)) ]
-    room=$(number n_design half.seen)
+    room=$(fact half.seen n_design)
     # Its FPR would be 1 % too high.
     seq $((room + room / 500)) | seen create --fixed --foldable -n 100k more.seen
     seen shrink -o same.seen more.seen
@@ -498,7 +494,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seen verify g.seen
     reader verify g.seen
     [ "$(seq 1410000 | seen query -c g.seen)" = 1410000 ]
-    awk -v f="$(number keys_added f.seen)" -v g="$(number keys_added g.seen)" \
+    awk -v f="$(fact f.seen keys_added)" -v g="$(fact g.seen keys_added)" \
         'BEGIN { exit !(g > 0.999 * f && g < 1.001 * f) }' # by its bits
     # When the second layer was made, and the rate at which the first was closed: see seen(5).
     seen shrink --reproducible -p 0.5 -o r.seen f.seen
@@ -511,7 +507,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 1410001 2500000 | seen add g.seen
     [ "$(seq 2500000 | seen query -c g.seen)" = 2500000 ]
     [ "$(seen stats --json g.seen | jq '.layers | length')" = 3 ]
-    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p > 0 && p <= 1e-4) }'
+    awk -v p="$(fact g.seen fpr_current)" 'BEGIN { exit !(p > 0 && p <= 1e-4) }'
     seen verify g.seen
 }
 
@@ -553,14 +549,14 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
         "$(seen stats --json a.seen b.seen | jq -c -s 'flatten | [.[].layers[].pages] | sort')"
     { seq 1 20000; seq 30001 40000; seq 50001 51000; } >keys
     [ "$(seen query -c small.seen keys)" = 31000 ]
-    equal "$(number fpr_design small.seen)" "$(number fpr_design all.seen)"
+    equal "$(fact small.seen fpr_design)" "$(fact all.seen fpr_design)"
     seen verify small.seen
     reader verify small.seen
     # A higher rate is shared out among the layers; what is compact stays as it is.
     seen shrink -p 0.1 -o smaller.seen all.seen
     [ "$(size smaller.seen)" -lt "$(size small.seen)" ]
     [ "$(seen query -c smaller.seen keys)" = 31000 ]
-    awk -v p="$(number fpr_current smaller.seen)" 'BEGIN { exit !(p > 0 && p <= 0.1) }'
+    awk -v p="$(fact smaller.seen fpr_current)" 'BEGIN { exit !(p > 0 && p <= 0.1) }'
     refuses "seen: 'c.seen' is a compact filter, which gets smaller only at a higher FPR: give it with --fpr P" \
         seen shrink c.seen
     seen create --generations 2 -n 1k --empty r.seen
@@ -586,12 +582,12 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     for n in 1k 50k 77777 1M; do
         seen create --empty -n $n a.seen
         seen create --empty -n $n --foldable b.seen
-        plain=$(number pages a.seen) folds=$(number pages b.seen)
+        plain=$(pages a.seen) folds=$(pages b.seen)
         while [ "$folds" -gt 31 ]; do
             [ $((folds % 2)) = 0 ]
             folds=$((folds / 2))
         done
-        awk -v a="$plain" -v b="$(number pages b.seen)" 'BEGIN { exit !(b >= a && b <= a * 1.0667) }'
+        awk -v a="$plain" -v b="$(pages b.seen)" 'BEGIN { exit !(b >= a && b <= a * 1.0667) }'
         rm a.seen b.seen
     done
 }
@@ -687,7 +683,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     seq 15001 30000 | seen add g.seen
     [ "$(layers g.seen)" = 2 ]
     [ "$(seen query -c g.seen <(seq 30000))" = 30000 ]
-    awk -v p="$(number fpr_current g.seen)" 'BEGIN { exit !(p <= 1e-3) }'
+    awk -v p="$(fact g.seen fpr_current)" 'BEGIN { exit !(p <= 1e-3) }'
     seen verify --repair g.seen
 }
 

@@ -212,7 +212,8 @@ fact()
 {
     local json pattern="\"$2\":(\"([^\"]*)\"|[^,]*),"
     json=$(seen stats --json "$1") || return
-    [[ ${json%%,\"layers\":*}, =~ $pattern ]] && echo "${BASH_REMATCH[2]:-${BASH_REMATCH[1]}}"
+    [[ ${json%%,\"layers\":*}, =~ $pattern ]] || { echo "$1 has no $2" && return 1; }
+    echo "${BASH_REMATCH[2]:-${BASH_REMATCH[1]}}"
 }
 
 # state FILE: "clean", "writing" or "dirty".
