@@ -216,7 +216,7 @@ static void compact(struct job *j)
     struct header h = {.incompat = INCOMPAT_IMMUTABLE,
                        .hash = hash_usual(),
                        .n_layers = 1,
-                       .layers[0] = {.id = 1, .fpr_design = 0.001, .data_len = RIBBON_ENTRY}};
+                       .layers[0] = {.fpr_design = 0.001, .data_len = RIBBON_ENTRY}};
     struct keyset *keys = keyset_new(&spec, &err);
     bool ok = keys != NULL;
     for (size_t i = 0; ok && i < j->n; i += BATCH)
