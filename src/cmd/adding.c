@@ -328,7 +328,7 @@ static bool take_record_batch(struct adding *a, struct batch *b, struct added *r
     return true;
 }
 
-static bool take_records(void *ctx, void *slot, struct err *err)
+static bool take_chunk(void *ctx, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
@@ -340,12 +340,12 @@ static bool take_records(void *ctx, void *slot, struct err *err)
     return ok;
 }
 
-static bool take_chunk(void *ctx, void *slot, struct err *err)
+/* The same between entering and leaving the filters of --also. */
+static bool take_asking(void *ctx, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    return a->sources.n == 0 ? take_records(a, r, err)
-                             : sources_ask(&a->sources, &r->part, take_records, a, r, err);
+    return sources_ask(&a->sources, &r->part, take_chunk, a, r, err);
 }
 
 /* Commits: one chunk at a time. */
@@ -463,7 +463,7 @@ bool adding_run(struct adding *a)
     f->prompt = true;
     f->ctx = a;
     f->slot_size = sizeof(struct added);
-    f->work = take_chunk;
+    f->work = a->sources.n > 0 ? take_asking : take_chunk;
     f->commit = add_chunk;
     f->slot_free = slot_free;
     feed_run(f);
