@@ -171,10 +171,12 @@ static void insert_sorted(struct job *j)
 static void add(struct job *j)
 {
     uint8_t *data = fresh(j->bloom.pages * BLOOM_PAGE);
+    struct layer layer;
+    bloom_to(&j->bloom, &layer);
     for (size_t i = 0; i < j->n; i += BATCH) {
         uint64_t present[BATCH / 64] = {0};
         size_t n = j->n - i < BATCH ? j->n - i : BATCH;
-        bloom_test_insert(&j->bloom, data, 0, j->hash + i, n, present);
+        kind_bloom.add(&layer, data, hashes_of(j->hash + i), n, present);
         sink += present[0];
     }
 }

@@ -37,13 +37,6 @@ void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
     v->insert(bloom, data, first_page, hash, n, NULL);
 }
 
-void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                       const uint64_t *hash, size_t n, uint64_t *present)
-{
-    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
-    v->test_insert(bloom, data, first_page, hash, n, present);
-}
-
 struct bloom bloom_of(const struct layer *layer)
 {
     return (struct bloom){.pages = layer->geometry[0],
@@ -136,8 +129,9 @@ static void query(const struct layer *layer, const uint8_t *data, struct hashes 
 static void add(const struct layer *layer, uint8_t *data, struct hashes keys, size_t n,
                 uint64_t *present)
 {
+    const struct bloom_variant *v = (const void *)variant_in_use(&bloom_variants);
     struct bloom bloom = bloom_of(layer);
-    bloom_test_insert(&bloom, data, 0, keys.lane0, n, present);
+    v->test_insert(&bloom, data, 0, keys.lane0, n, present);
 }
 
 static void find_pages(const struct layer *layer, struct hashes keys, size_t n, uint64_t *page)

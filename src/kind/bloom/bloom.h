@@ -54,11 +54,6 @@ void bloom_to(const struct bloom *bloom, struct layer *layer);
 void bloom_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
                   const uint64_t *hash, size_t n);
 
-/* Inserts and queries in one step, in order. Sets bit i of present if all bits of hash[i] were
- * already set, by `data` or by an earlier hash of this call. Clears no bits. */
-void bloom_test_insert(const struct bloom *bloom, uint8_t *data, uint64_t first_page,
-                       const uint64_t *hash, size_t n, uint64_t *present);
-
 extern struct variants bloom_variants;
 
 /* ---- Size, FPR and capacity. Every function gives the same result to the last bit on every
