@@ -263,7 +263,7 @@ static void put_rows(const struct report *r, FILE *out)
 
 enum { COLUMNS = 20 };
 
-struct table {
+struct text_table {
     unsigned n_items, n_columns;
     const char *heading[COLUMNS];
     const struct report_row *cell[REPORT_ITEMS][COLUMNS]; /* NULL: none, or unknown */
@@ -271,7 +271,7 @@ struct table {
 };
 
 /* The column with that heading; a new one when the heading is first found. */
-static unsigned column_of(struct table *t, const char *heading)
+static unsigned column_of(struct text_table *t, const char *heading)
 {
     unsigned i = 0;
     while (i < t->n_columns && strcmp(t->heading[i], heading) != 0)
@@ -283,9 +283,10 @@ static unsigned column_of(struct table *t, const char *heading)
 }
 
 /* Makes a table of the list that begins with `row`. */
-static void make_table(struct table *t, const struct report_row *row, const struct report_row *end)
+static void make_table(struct text_table *t, const struct report_row *row,
+                       const struct report_row *end)
 {
-    *t = (struct table){0};
+    *t = (struct text_table){0};
     for (row++; row < end && row->form != FORM_LIST; row++) {
         t->n_items += row->form == FORM_ITEM;
         assert(t->n_items <= REPORT_ITEMS);
@@ -297,7 +298,7 @@ static void make_table(struct table *t, const struct report_row *row, const stru
 }
 
 /* Line 0 has the headings. */
-static const char *cell_of(const struct table *t, unsigned line, unsigned column,
+static const char *cell_of(const struct text_table *t, unsigned line, unsigned column,
                            char buf[REPORT_TEXT])
 {
     if (line == 0)
@@ -306,7 +307,7 @@ static const char *cell_of(const struct table *t, unsigned line, unsigned column
     return row != NULL ? value_of(row, buf) : "-";
 }
 
-static void put_table_line(const struct table *t, unsigned line, const int *widths, FILE *out)
+static void put_table_line(const struct text_table *t, unsigned line, const int *widths, FILE *out)
 {
     char buf[REPORT_TEXT];
     const char *refusal = line > 0 ? t->refusal[line - 1] : NULL;
@@ -319,7 +320,7 @@ static void put_table_line(const struct table *t, unsigned line, const int *widt
 
 static void put_list(const struct report *r, unsigned at, FILE *out)
 {
-    struct table t;
+    struct text_table t;
     char buf[REPORT_TEXT];
     int widths[COLUMNS] = {0}; /* as of printf; the first column is left-aligned */
     make_table(&t, &r->row[at], r->row + r->n);

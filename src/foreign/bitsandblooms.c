@@ -113,7 +113,7 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
 
 /* ---- The file. */
 
-struct parts {
+struct set_file {
     uint64_t m, k, length; /* of the set, in bits */
     unsigned form;
     uint64_t at, end; /* of the words or of base64: offsets in the file */
@@ -144,7 +144,7 @@ static bool take_number(const char **at, const char *name, uint64_t *n)
 
 /* Reads what JSON begins with. Written again, it is the same, so there are no other spellings of
  * the numbers. */
-static bool parse_json(const uint8_t *p, uint64_t len, struct parts *f)
+static bool parse_json(const uint8_t *p, uint64_t len, struct set_file *f)
 {
     char head[HEAD_TEXT] = "", again[HEAD_TEXT];
     const char *at = head;
@@ -164,9 +164,9 @@ static bool parse_json(const uint8_t *p, uint64_t len, struct parts *f)
 }
 
 /* Needs the first bytes of a file only. */
-static bool parse(const uint8_t *p, uint64_t len, struct parts *f, struct err *err)
+static bool parse(const uint8_t *p, uint64_t len, struct set_file *f, struct err *err)
 {
-    *f = (struct parts){.at = HEADER};
+    *f = (struct set_file){.at = HEADER};
     if (len > 0 && p[0] == '{') {
         if (!parse_json(p, len, f))
             return fail(err, NOT_JSON);
@@ -188,7 +188,7 @@ static bool parse(const uint8_t *p, uint64_t len, struct parts *f, struct err *e
 }
 
 /* Is this all of the file, and nothing else? */
-static bool is_whole(const uint8_t *p, uint64_t len, const struct parts *f, struct err *err)
+static bool is_whole(const uint8_t *p, uint64_t len, const struct set_file *f, struct err *err)
 {
     const char *closes = closing(f->form);
     uint64_t wanted = f->end + strlen(closes);
@@ -200,7 +200,7 @@ static bool is_whole(const uint8_t *p, uint64_t len, const struct parts *f, stru
 
 static bool recognize(const struct layout_foreign *in)
 {
-    struct parts f;
+    struct set_file f;
     struct err ignored;
     return parse(in->data[0], in->len[0], &f, &ignored) &&
            is_whole(in->data[0], in->len[0], &f, &ignored);
@@ -208,12 +208,12 @@ static bool recognize(const struct layout_foreign *in)
 
 static uint64_t claims(const uint8_t *head, uint64_t len)
 {
-    struct parts f;
+    struct set_file f;
     struct err ignored;
     return parse(head, len, &f, &ignored) ? f.end + (f.form != 0 ? strlen("\"}\n") : 0) : 0;
 }
 
-static bool agrees(const struct layout_spec *spec, const struct parts *f, struct err *err)
+static bool agrees(const struct layout_spec *spec, const struct set_file *f, struct err *err)
 {
     struct classic c;
     if (!classic_given(spec, BITS, HASHES, CLASSIC_MAX_M, &c, err))
@@ -246,7 +246,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
 {
     const uint8_t *p = in->data[0], *words = p + HEADER;
     uint8_t *owned = NULL;
-    struct parts f;
+    struct set_file f;
     if (!parse(p, in->len[0], &f, err) || !agrees(spec, &f, err) ||
         !is_whole(p, in->len[0], &f, err) ||
         (f.form != 0 && (owned = decode_set(p + f.at, 8 + classic_bytes(f.length), err)) == NULL))

@@ -144,22 +144,22 @@ static bool deflate_write(void *ctx, unsigned file, const void *data, size_t len
 
 /* ---- The file. */
 
-struct parts {
+struct dcso_file {
     uint64_t version, n, k, m, n_added;
     double p;
 };
 
-static struct parts parse(const uint8_t *h)
+static struct dcso_file parse(const uint8_t *h)
 {
-    return (struct parts){.version = get_le64(h),
-                          .n = get_le64(h + 8),
-                          .p = get_double(h + 16),
-                          .k = get_le64(h + 24),
-                          .m = get_le64(h + 32),
-                          .n_added = get_le64(h + 40)};
+    return (struct dcso_file){.version = get_le64(h),
+                              .n = get_le64(h + 8),
+                              .p = get_double(h + 16),
+                              .k = get_le64(h + 24),
+                              .m = get_le64(h + 32),
+                              .n_added = get_le64(h + 40)};
 }
 
-static bool check_parts(const struct parts *f, uint64_t len, struct err *err)
+static bool check_parts(const struct dcso_file *f, uint64_t len, struct err *err)
 {
     if ((f->version & UINT8_MAX) != VERSION)
         return fail(err,
@@ -182,7 +182,7 @@ static bool recognize(const struct layout_foreign *in)
     uint64_t len = in->len[0];
     if (len < HEADER)
         return false;
-    struct parts f = parse(in->data[0]);
+    struct dcso_file f = parse(in->data[0]);
     return f.version == VERSION && check_parts(&f, in->zipped ? UINT64_MAX : len, &ignored);
 }
 
@@ -192,12 +192,12 @@ static uint64_t claims(const uint8_t *head, uint64_t len)
     struct err ignored;
     if (len < HEADER)
         return 0;
-    struct parts f = parse(head);
+    struct dcso_file f = parse(head);
     return check_parts(&f, UINT64_MAX, &ignored) ? HEADER + classic_bytes(f.m) + MOST_DATA : 0;
 }
 
 /* n = 0 in a file means that the capacity is unknown. It is written back as 0. */
-static bool set_capacity(const struct layout_spec *spec, const struct parts *f,
+static bool set_capacity(const struct layout_spec *spec, const struct dcso_file *f,
                          const struct classic *c, struct layout_filter *out, struct err *err)
 {
     char theirs[NUM_TEXT], ours[NUM_TEXT];
@@ -221,7 +221,7 @@ static bool read_file(const struct layout_spec *spec, const struct layout_foreig
         return fail(err, "it is %s with gzip", in->zipped ? "compressed" : "not compressed");
     if (len < HEADER)
         return fail(err, "it ends within its header");
-    struct parts f = parse(p);
+    struct dcso_file f = parse(p);
     if (!check_parts(&f, len, err))
         return false;
     uint64_t bytes = classic_bytes(f.m);

@@ -133,13 +133,13 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
 
 /* ---- The file. */
 
-struct parts {
+struct spark_file {
     struct classic c;
     uint64_t seed, len; /* len: of the whole file */
 };
 
 /* Needs the first bytes of a file only. */
-static bool parse(const uint8_t *p, uint64_t len, struct parts *f, struct err *err)
+static bool parse(const uint8_t *p, uint64_t len, struct spark_file *f, struct err *err)
 {
     if (len < 4 || len < header_len(get_be32(p)))
         return fail(err, "it ends within its header");
@@ -152,7 +152,7 @@ static bool parse(const uint8_t *p, uint64_t len, struct parts *f, struct err *e
     if (version < 1 || version > 2)
         return fail(err, "its version is %" PRId32 "; known are 1 and 2", (int32_t)version);
     uint64_t header = header_len(version), words = get_be32(p + header - 4);
-    *f = (struct parts){.seed = version == 1 ? 0 : get_be32(p + 8), .len = header + 8 * words};
+    *f = (struct spark_file){.seed = version == 1 ? 0 : get_be32(p + 8), .len = header + 8 * words};
     if (words == 0 || words > MOST_WORDS)
         return fail(err, "its number of words is %" PRId32, (int32_t)words);
     if (!classic_check_numbers(64 * words, get_be32(p + 4), err))
@@ -163,14 +163,14 @@ static bool parse(const uint8_t *p, uint64_t len, struct parts *f, struct err *e
 
 static bool recognize(const struct layout_foreign *in)
 {
-    struct parts f;
+    struct spark_file f;
     struct err ignored;
     return parse(in->data[0], in->len[0], &f, &ignored) && in->len[0] == f.len;
 }
 
 static uint64_t claims(const uint8_t *head, uint64_t len)
 {
-    struct parts f;
+    struct spark_file f;
     struct err ignored;
     return parse(head, len, &f, &ignored) ? f.len : 0;
 }
@@ -178,7 +178,7 @@ static uint64_t claims(const uint8_t *head, uint64_t len)
 static bool read_file(const struct layout_spec *spec, const struct layout_foreign *in,
                       struct layout_filter *out, struct layout_bits *bits, struct err *err)
 {
-    struct parts f;
+    struct spark_file f;
     uint64_t seed, len = in->len[0];
     if (!seed_of(spec, &seed, err) || !parse(in->data[0], len, &f, err))
         return false;

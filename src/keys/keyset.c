@@ -23,7 +23,7 @@ enum { SLAB = KEYSET_PARTITIONS, SLAB_BYTES = SLAB * BLOCK_BYTES };
  * table of the runs. Memory holds next to nothing about spilled hashes. */
 enum { SPILL_BLOCKS = 64, BUFFER = 8 * BLOCK };
 
-struct run {
+struct spill_run {
     uint64_t off, n;
     uint64_t earlier; /* offset of the table of the spill before; 0: none */
 };
@@ -185,12 +185,12 @@ static uint64_t **earlier(const struct keyset *ks, const uint64_t *block)
 
 /* Appends the hashes of a partition that are in memory to the scratch file. */
 static bool spill_partition(const struct keyset *ks, struct worker *worker, unsigned partition,
-                            struct run *run, struct err *err)
+                            struct spill_run *run, struct err *err)
 {
     struct iovec piece[SPILL_BLOCKS];
     size_t n, pieces = 0;
     uint64_t *next, *block = open_block(worker, partition, &n);
-    *run = (struct run){worker->scratch_len, 0, worker->last_spill};
+    *run = (struct spill_run){worker->scratch_len, 0, worker->last_spill};
     for (; block != NULL; block = next, n = BLOCK) {
         next = *earlier(ks, block);
         piece[pieces++] = (struct iovec){block, n * sizeof *block};
@@ -237,7 +237,7 @@ static bool open_scratch(const struct keyset *ks, struct worker *worker, uint64_
 /* Spills all blocks that a worker has taken, and empties them. */
 static bool spill(const struct keyset *ks, struct worker *worker, struct err *err)
 {
-    struct run runs[KEYSET_PARTITIONS];
+    struct spill_run runs[KEYSET_PARTITIONS];
     if (!open_scratch(ks, worker, (uint64_t)worker->used_blocks * BLOCK_BYTES, err))
         return false;
     for (unsigned p = 0; p < KEYSET_PARTITIONS; p++)
@@ -367,7 +367,7 @@ static bool read_scratch(const struct worker *of, void *to, size_t len, uint64_t
     return got == len || fail(err, "cannot read scratch file: it ends early");
 }
 
-static bool pass_run(const struct passing *p, const struct worker *of, struct run run,
+static bool pass_run(const struct passing *p, const struct worker *of, struct spill_run run,
                      struct err *err)
 {
     uint64_t buffer[BUFFER];
@@ -386,7 +386,7 @@ bool keyset_pass_partition(const struct keyset *ks, unsigned worker, unsigned pa
     const struct passing p = {worker, partition, visit, ctx};
     for (unsigned w = 0; w < ks->spec.workers; w++) {
         const struct worker *of = &ks->workers[w];
-        struct run run = {.earlier = of->last_spill};
+        struct spill_run run = {.earlier = of->last_spill};
         size_t n;
         const uint64_t *block = open_block(of, partition, &n);
         for (; block != NULL; block = *earlier(ks, block), n = BLOCK)

@@ -14,7 +14,7 @@
  * keys, 128 of these 16 000 are repeats. */
 enum { PART_KEYS = 1 << 9, LEAST = 1000 };
 
-struct keys {
+struct key_sample {
     struct batch *batch;
     uint64_t hash[INPUT_PARTS * PART_KEYS], tmp[INPUT_PARTS * PART_KEYS];
     size_t n;
@@ -23,7 +23,7 @@ struct keys {
 };
 
 /* Takes the keys of whole records, up to some; returns the number of records. */
-static uint64_t sample_keys(struct keys *k, const char *data, size_t len)
+static uint64_t sample_keys(struct key_sample *k, const char *data, size_t len)
 {
     size_t before = k->n;
     uint64_t records = 0;
@@ -41,7 +41,7 @@ static uint64_t sample_keys(struct keys *k, const char *data, size_t len)
 
 /* take() for CSV. Is the part's first byte between quotes? After a wrong guess, quotes break the
  * rule, or records have other numbers of columns. */
-static void sample_csv(struct keys *k, const char *part, size_t len)
+static void sample_csv(struct key_sample *k, const char *part, size_t len)
 {
     size_t n = k->n;
     unsigned parts = k->parts;
@@ -63,7 +63,7 @@ static void sample_csv(struct keys *k, const char *part, size_t len)
 /* Counts the records of a part, and takes the keys of whole ones. */
 static void take(void *ctx, const char *part, size_t len, const struct csv_columns *columns)
 {
-    struct keys *k = ctx;
+    struct key_sample *k = ctx;
     if (k->batch->rule->csv != NULL) {
         k->batch->columns = columns;
         sample_csv(k, part, len);
@@ -89,7 +89,7 @@ static double distinct_keys(double records, size_t n, size_t n_distinct)
 uint64_t survey(const struct input_spec *spec, const struct key_rule *rule, uint64_t *n_keys)
 {
     uint64_t n = 0;
-    struct keys *k = malloc(sizeof *k);
+    struct key_sample *k = malloc(sizeof *k);
     *n_keys = 0;
     if (k == NULL)
         return 0;

@@ -542,14 +542,14 @@ bool module_pull(struct redis *r, struct layout_filter *filter, struct layout_bi
 
 /* ---- Push: a whole filter to the server. */
 
-struct push {
+struct module_push {
     struct redis *r;
     struct temporary *temporary;
     const struct kind *kind;
     uint64_t at; /* bytes of bits that layout->write has passed so far */
 };
 
-static void load_chunk(struct push *p, uint64_t iterator, const uint8_t *data, size_t len)
+static void load_chunk(struct module_push *p, uint64_t iterator, const uint8_t *data, size_t len)
 {
     redis_command(p->r, &p->temporary->key, 4, "BF.LOADCHUNK");
     requests_number(&p->r->rq, iterator);
@@ -564,7 +564,7 @@ static bool take_loaded(const struct redis *r, const struct reply *reply, struct
 
 /* Sends the pieces that layout->write has passed since the last time. Bits do not make a key, so it
  * has an expiry already. */
-static bool send(struct push *p, struct err *err)
+static bool send(struct module_push *p, struct err *err)
 {
     struct redis *r = p->r;
     size_t n = r->rq.n;
@@ -582,7 +582,8 @@ static bool send(struct push *p, struct err *err)
 }
 
 /* Does the filter, of this header, match the layout in the address? */
-static bool check_header(const struct push *p, const void *header, size_t len, struct err *err)
+static bool check_header(const struct module_push *p, const void *header, size_t len,
+                         struct err *err)
 {
     const struct redis *r = p->r;
     struct layout_filter filter;
@@ -595,7 +596,7 @@ static bool check_header(const struct push *p, const void *header, size_t len, s
 }
 
 /* The header makes the key. It cannot be loaded twice. */
-static bool load_header(struct push *p, const void *header, size_t len, struct err *err)
+static bool load_header(struct module_push *p, const void *header, size_t len, struct err *err)
 {
     if (!check_header(p, header, len, err))
         return false;
@@ -610,7 +611,7 @@ static bool load_header(struct push *p, const void *header, size_t len, struct e
 /* Zeroes are not sent: the module fills new links with zeroes. */
 static bool take_piece(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
-    struct push *p = ctx;
+    struct module_push *p = ctx;
     if (file == 0)
         return load_header(p, data, len, err);
     p->at += len;
@@ -633,7 +634,7 @@ bool module_may_push(struct redis *r, bool merge, struct err *err)
 bool module_write(struct temporary *t, const struct layout_filter *filter,
                   const uint8_t *const *data, struct err *err)
 {
-    struct push p = {.r = t->r, .temporary = t, .kind = filter->layer[0].kind};
+    struct module_push p = {.r = t->r, .temporary = t, .kind = filter->layer[0].kind};
     const struct layout_sink sink = {.write = take_piece, .ctx = &p, .name = p.r->store.name};
     requests_clear(&p.r->rq);
     return p.kind->layout->write(filter, data, &sink, err) && (p.r->rq.n == 0 || send(&p, err));
