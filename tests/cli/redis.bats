@@ -602,6 +602,14 @@ has 2500" seen export f.seen -o "$name"
     [ ! -e g.seen ]
 }
 
+@test "without random numbers there is no name for a temporary key, and nothing is exported" {
+    need_preload
+    seq 900 | quiet seen create --layout gozero:bits=20000 f.seen
+    refuses "seen: cannot get random numbers from the system: Function not implemented" \
+        failing getrandom:1:ENOSYS:from seen export f.seen -o "$(uri k gozero)"
+    [ "$(redis a DBSIZE)" = 0 ]
+}
+
 @test "commands for files say how a file is made of a filter in Redis" {
     for command in verify rotate; do
         refuses "seen: 'redis://a/b' is an address: 'seen import' makes a file of the filter there" \
