@@ -141,6 +141,7 @@ bytes()
         env SEEN_SECRET=none seen query f.seen -k 1
     refuses "seen: 'f.seen' was made with a secret: --secret or SEEN_SECRET must name its file" \
         env SEEN_SECRET= seen query f.seen -k 1
+    refuses "seen: cannot open secret 'none': No such file or directory" seen dedup --secret none </dev/null
     refuses "seen: cannot read secret '.': Is a directory" seen query --secret . f.seen -k 1
     bytes 31 short
     bytes 33 long
