@@ -39,6 +39,14 @@ pages() { seen stats --json "$1" | jq .layers[0].pages; }
         seen create --like g.seen h.seen --empty
 }
 
+@test "a first layer that is larger than a file can be is refused, though a filter that does not grow fits" {
+    refuses "seen: no layer can be made for 1.33e+16 keys at an FPR of 0.00657" \
+        seen create --grow --empty -n 1.33e16 -p 0.0073 f.seen
+    [ ! -e f.seen ]
+    run -2 seen create --fixed --empty -n 1.33e16 -p 0.0073 f.seen
+    [[ $output == *"bytes are needed"* ]]
+}
+
 @test "few pages, full of any keys, keep the promise" {
     for i in {1..12}; do
         seen create -p 1e-9 "f.$i" <(seq "${i}000" "${i}518")
