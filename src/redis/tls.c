@@ -438,8 +438,6 @@ ssize_t tls_recv(struct tls *t, void *data, size_t len)
     int n = lib.SSL_read(t->ssl, data, len < INT32_MAX ? (int)len : INT32_MAX);
     if (n > 0)
         return n;
-    if (lib.SSL_get_error(t->ssl, n) == SSL_ERROR_ZERO_RETURN)
-        return 0;
     take_failure(t, n);
     return -1;
 }

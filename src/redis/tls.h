@@ -52,8 +52,8 @@ enum tls_state {
 enum tls_state tls_shake(struct tls *t, short *events, struct err *err);
 
 /* Return what send and recv would, with errno EAGAIN for "later". EPROTO: tls_trouble says what
- * happened, and whether a new attempt would fail, too. A connection that ends without TLS's own
- * goodbye was cut: ECONNRESET. */
+ * happened, and whether a new attempt would fail, too. ECONNRESET: the connection has ended, with
+ * TLS's own goodbye or without. */
 ssize_t tls_send(struct tls *t, const void *data, size_t len);
 ssize_t tls_recv(struct tls *t, void *data, size_t len);
 const char *tls_trouble(const struct tls *t, bool *refused);
