@@ -52,12 +52,12 @@ static bool check_counting_options(const struct add *a, struct err *err)
 }
 
 /* Could the filter not be opened for writing because it is a counted set? If it cannot be read,
- * *err says why. Of a missing file, or another program's, it says more already. */
+ * *err says why. Of a missing file it says more already. */
 static bool is_counted_set(const char *path, struct err *err)
 {
     bool suits = false;
     struct err why;
-    if (!disk_lacks(path) && !keyopt_is_other(path) && !change_suits(path, &suits, &why))
+    if (!disk_lacks(path) && !change_suits(path, &suits, &why))
         *err = why;
     return suits;
 }

@@ -391,13 +391,6 @@ bool keyopt_is_filter(const char *path)
     return len > 0 && format_is_filter(start, len);
 }
 
-bool keyopt_is_other(const char *path)
-{
-    uint8_t start[8];
-    size_t len = read_start(path, start, sizeof start);
-    return len > 0 && !format_is_filter(start, len);
-}
-
 /* Of records that end in `terminator`? */
 static bool is_text(const uint8_t *start, size_t len, char terminator)
 {

@@ -78,9 +78,8 @@ struct input_spec keyopt_input(const struct keyopt *keyopt);
 /* Can the first key file be read? Call this before a filter is made for its keys. */
 bool keyopt_check_first(const struct keyopt *keyopt, struct err *err);
 
-/* Is this a file of seen, one that can be read and is not of seen, or one of lines? */
+/* Is this a file of seen, or one of lines? */
 bool keyopt_is_filter(const char *path);
-bool keyopt_is_other(const char *path);
 bool keyopt_is_list(const char *path);
 
 /* Is this file, or "-", one of records rather than a filter: lines, gzip data, a pipe, or with -0
