@@ -170,6 +170,7 @@ spark:seed=5|its seed is -1: leave out seed=|\0\0\0\2\0\0\0\1\377\377\377\377\0\
 END
     refuses "seen: layout spark: seed is 'x', but must be an integer of 32 bits" seen create --layout spark:version=2,seed=x -k a f.seen
     refuses "seen: layout spark: seed=S needs version=2" seen create --layout spark:seed=7 -k a f.seen
+    refuses "seen: layout bitsandblooms: bits is 'x', but must be a number from 1 to 35184372088832" seen create --layout bitsandblooms:bits=x -k a f.seen
     refuses "seen: layout bitsandblooms: give both or none of bits=M and k=K" seen create --layout bitsandblooms:bits=64 -k a f.seen
 }
 
