@@ -157,6 +157,15 @@ end()
     seen verify g.seen
 }
 
+@test "a sync that fails while the session of a killed writer is ended is told, and the file is dirty" {
+    need_preload
+    seen create --empty -n 1000 f.seen
+    run -137 failing fdatasync:3:kill seen add f.seen -k a
+    [ "$(state f.seen)" = writing ]
+    refuses "seen: cannot sync 'f.seen': Input/output error" failing fdatasync:1:EIO seen add f.seen -k b
+    [ "$(state f.seen)" = dirty ]
+}
+
 @test "a sync that fails in dedup, before or after printing, is told once" {
     need_preload
     seen create --empty -n 1000 f.seen
