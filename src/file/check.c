@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "file/check.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/disk.h"
 #include "file/format.h"
@@ -104,8 +106,10 @@ static void check_rest(struct check *c)
         sums = 0;
     size_t got = 1;
     for (uint64_t at = from + sums; at < size && got > 0; at += got) {
-        if (!disk_read(c->file.fd, buf, sizeof buf, at, &got))
-            got = 0;
+        if (!disk_read(c->file.fd, buf, sizeof buf, at, &got)) {
+            note(c, at + got, "cannot be read: %s", strerror(errno));
+            return;
+        }
         for (size_t i = 0; i < got; i++)
             if (buf[i] != 0) {
                 note(c, at + i, "bytes follow the last layer");

@@ -134,6 +134,15 @@ END
     run -2 seen verify h.seen
 }
 
+@test "bytes behind the last layer of a growing filter that cannot be read are named" {
+    need_preload
+    seen create --grow --empty -n 1000 -p 0.01 f.seen
+    truncate -s +28672 f.seen
+    run -0 seen verify f.seen
+    refuses "seen: 'f.seen' is damaged at offset 28672: cannot be read: Input/output error" \
+        failing pread:2:EIO seen verify f.seen
+}
+
 @test "counters that disagree with the bits or each other are found" {
     make_filter
     cp f.seen whole.seen
