@@ -113,6 +113,7 @@ create --grow = --grow new lines
 create --grow ! --grow --like f new lines
 create --generations = --generations 2 -n 100 new lines
 create --generations ! --generations 2 -n 100 --grow new lines
+create --generations ! --generations 2 -n 100 --fixed new lines
 create --generations ! --generations 2 new lines
 create --generations ! --generations 2 -n 100 --counted new lines
 create --forget-after = --forget-after 30d -n 100 new lines
