@@ -227,7 +227,7 @@ demo:
 
 # ---- tests: all print TAP; tests/run runs them side by side and sums up
 
-tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED))
+tests: $(BUILD)/seen $(UNIT) $(REPLAY) $(if $(SANITIZER),,$(PRELOADED) $(BUILD)/bench/least)
 
 # By name (a unit test by its source, too), or by what changed since a revision (tests/map), or all.
 NAMED = $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(patsubst tests/fuzz/%.c,$(BUILD)/replay/%,$(TESTS)))
