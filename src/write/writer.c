@@ -33,8 +33,9 @@ static const struct layer *newest(const struct writer *w)
  *
  * The counters give the number of keys, the kind's formula the numbers at which the limits are
  * reached. In a small filter, the FPR of the bits differs from the formula's by some per cent. So
- * near the limit the bits are counted, whenever half of the keys have come for which there was room
- * at the last count: the last times at every key. */
+ * the bits are counted whenever half of the keys may have come for which there was room at the last
+ * count: the last times at every key. Until then the FPR is at most that of the middle, and for
+ * each key that was added, at most 1 / (1 - FPR) have come. */
 
 static double keys_in_layer(const struct writer *w)
 {
@@ -56,11 +57,17 @@ static double keys_at(const struct writer *w, double fpr)
 /* Of absent keys, at least this part is taken to be new, even if nearly all bits are set. */
 static const double LEAST_NEW = 0x1p-30;
 
+static double each_at(const struct writer *w, double n)
+{
+    return 1 / fmax(LEAST_NEW, 1 - newest(w)->kind->fpr_at(newest(w), n));
+}
+
 static void count_from(struct writer *w, double n)
 {
     w->n = n;
     w->counted = w->session.counters.keys_added;
-    w->each = 1 / fmax(LEAST_NEW, 1 - newest(w)->kind->fpr_at(newest(w), n));
+    w->each = each_at(w, n);
+    w->each_most = each_at(w, (n + w->max_n) / 2);
 }
 
 /* Counts the bits of the layer. Its number of keys is then that for which the formula gives the FPR
@@ -80,21 +87,23 @@ static bool is_full(const struct writer *w, size_t more)
            w->most - w->session.counters.keys_added < more;
 }
 
-/* The limit is near from this part of its number of keys on. */
-static const double NEAR = 0.9;
+/* A key whose line is nearly full may raise the FPR by several times what the formula says. So the
+ * last key must have room for this number of keys that are new. */
+static const double SPARE = 3;
 
+/* With n more keys, may half of the room be taken? */
 static bool is_near_limit(const struct writer *w, double n)
 {
-    return keys_in_layer(w) + n > NEAR * w->max_n;
+    double since = (double)(w->session.counters.keys_added - w->counted) * w->each_most;
+    return since + n + SPARE * w->each > (w->max_n - w->n) / 2;
 }
 
 /* Would the FPR be within the limit, if there is one, with n more keys? */
 static bool limit_allows(struct writer *w, double n)
 {
-    double since = keys_in_layer(w) - w->n;
-    if (since > 0 && since >= (w->max_n - w->n) / 2)
+    if (w->session.counters.keys_added > w->counted && is_near_limit(w, 0))
         count_bits(w);
-    return keys_in_layer(w) + n <= w->max_n;
+    return keys_in_layer(w) + n + SPARE * w->each <= w->max_n;
 }
 
 static bool is_high(const struct writer *w)
@@ -116,6 +125,9 @@ static void settle_layer(const struct writer *w)
     w->out->dropped += dropped * (double)w->new / added;
 }
 
+/* The counters alone are not relied on from this part of the limit on. */
+static const double NEAR = 0.9;
+
 /* Finds the layer that takes keys, and how full it is. A call brings n of them. */
 static void begin_layer(struct writer *w, size_t n)
 {
@@ -129,9 +141,6 @@ static void begin_layer(struct writer *w, size_t n)
     for (unsigned i = 0; i < h->n_layers; i++)
         absent *= i == w->layer || format_is_over(h, i) ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
-    count_from(w, chain_distinct(h, &w->session.counters, w->layer));
-    w->began_n = w->n;
-    w->began = w->counted;
     w->takes = chain_takes(h, w->layer);
     w->new = 0;
     bool exact = chain_is_exact(h);
@@ -140,7 +149,10 @@ static void begin_layer(struct writer *w, size_t n)
                   ? newest(w)->n_before + newest(w)->n_design
                   : UINT64_MAX;
     w->max_n = limit < 1 ? keys_at(w, limit) : INFINITY;
-    if (is_near_limit(w, 0))
+    count_from(w, chain_distinct(h, &w->session.counters, w->layer));
+    w->began_n = w->n;
+    w->began = w->counted;
+    if (w->n > NEAR * w->max_n)
         count_bits(w);
     /* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once.
      */
@@ -383,10 +395,6 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     return true;
 }
 
-/* A key whose line is nearly full may raise the FPR by several times what the formula says. So the
- * last key must have room for this number of keys. */
-static const double SPARE = 3;
-
 static enum add_result refuse_key(const struct writer *w, struct err *err)
 {
     const struct header *h = header_of(w);
@@ -415,7 +423,7 @@ static enum add_result add_one_by_one(struct writer *w, struct call *c, size_t e
         }
         if (is_full(w, 1))
             return refuse_key(w, err);
-        if (!limit_allows(w, SPARE))
+        if (!limit_allows(w, 0))
             return writer_refuse(header_of(w), filter_name(w), &w->options, err);
         if (!add_piece(w, c, &one, err))
             return ADD_FAILED;

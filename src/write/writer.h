@@ -59,6 +59,7 @@ struct writer {
     double others_fpr;                          /* of the other layers together */
     uint64_t counted;     /* keys_added when the layer's distinct keys were last counted */
     double n, each;       /* distinct keys then, and for each key that was added since then */
+    double each_most;     /* the same, if the layer is as full as before the next count */
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
     double began_n;       /* keys in the layer when the writer began to add to it ... */
     uint64_t began, new;  /* ... and keys_added; its keys that were new since then */
