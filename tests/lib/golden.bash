@@ -51,9 +51,12 @@ in_golden()
 }
 
 # facts FILTER: what stats says that is stored in the file.
-facts()
+facts() { seen stats --json "$1" | stored_facts; }
+
+# stored_facts: of each filter that stats --json described, a line with what is stored in the file.
+stored_facts()
 {
-    seen stats --json "$1" | jq -c '[.format_version, .kind, .hash, .preparation, .keys_from, .encoding, .secret, .state, .epoch,
+    jq -c '[.format_version, .kind, .hash, .preparation, .keys_from, .encoding, .secret, .state, .epoch,
         .policy, .generations, .n_design, .fpr_design, .records, .keys_added, .bytes,
         (.layers[] | [.kind, .bytes, .n_design, .fpr_design, .generation])]
         | walk(if type == "number" then . + 0 else . end) # jq 1.7 prints a number as it was read'
