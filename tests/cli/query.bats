@@ -578,6 +578,10 @@ like_grep()
 -f0|whole lines
 |whole lines
 END
+    # Comments make no other keys of the rest.
+    seen create --force --comments -d, -f1 f.seen records
+    run -1 --separate-stderr seen query -d, -f1 f.seen <(sed 's/^/x@/' records)
+    [[ $stderr == *"-d@ -f 2 takes what follows it" ]]
     seen create --force -0 f.seen <(tr '\n' '\0' <records)
     [ "$(fact f.seen keys_from)" = 'whole NUL-terminated records' ]
     seq 1000 | sed 's/.*/&,x,&/' >lines
