@@ -302,7 +302,7 @@ propose()
     # The two files of a filter, whose name the message has three times.
     seen create --layout redisbloom r -k a
     dir=.
-    for quotes in {1..9}; do
+    for _ in {1..9}; do
         dir=$dir/$name
         mkdir -p "$dir"
         seen export r -o "$dir/r"
