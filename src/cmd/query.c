@@ -375,15 +375,12 @@ static bool mark_file(struct query *q, const struct result *r)
     return feed_skip_file(&q->feed, &r->part);
 }
 
-/* Keeps only the first `most` selected records of a chunk, which has as many. */
-static void keep_first(const struct query *q, struct result *r, uint64_t most)
+/* Keeps only the first `most` selected records of a chunk, which has more. */
+static void keep_first(struct result *r, uint64_t most)
 {
     size_t len = 0;
-    for (uint64_t i = 0; i < most && len < r->out.len; i++) {
-        const char *at = r->out.data + len;
-        const char *end = memchr(at, q->keyopt.rule.terminator, r->out.len - len);
-        len = end != NULL ? (size_t)(end + 1 - r->out.data) : r->out.len;
-    }
+    for (uint64_t i = 0; i < most && len < r->out.len; i++)
+        len += r->labels[i].len;
     r->out.len = len;
     r->selected = most;
     if (r->n_labels > most)
@@ -396,7 +393,7 @@ static void count_selected(struct query *q, struct result *r)
         q->in_file = 0;
     uint64_t left = q->max_count - q->in_file;
     if (r->selected > left)
-        keep_first(q, r, left);
+        keep_first(r, left);
     if (r->selected == left && resumes(q) && r->n_labels > 0)
         feed_resume(&q->feed, r->part.chunk, r->labels[r->n_labels - 1].number + 1);
     q->selected += r->selected;

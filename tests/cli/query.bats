@@ -146,6 +146,18 @@ like_grep()
     [ "$output" = 2 ]
 }
 
+@test "-m ends behind a record, not at a newline within it" {
+    { printf '%s\n' id,note; for i in {1..9}; do printf '%s,"a\n\nb"\n' "$i"; done; } >in.csv
+    quiet seen create --csv -f id f in.csv
+    for options in '' -n; do
+        seen query --csv -f id $options f in.csv >all
+        for m in 1 2 8 9 10; do
+            seen query --csv -f id $options -m $m f in.csv >got
+            head -n $((3 * m + 1)) all | cmp got - || { echo "-m $m $options"; false; }
+        done
+    done
+}
+
 @test "-q stops at the first hit, which wins over errors" {
     printf 'a\nb\n' >keys
     quiet seen create f keys
