@@ -3,10 +3,12 @@
 #include "foreign/classic.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
 #include "foreign/hash.h"
+#include "foreign/java.h"
 
 /* A generator for test numbers: splitmix64. */
 static uint64_t next(uint64_t *state)
@@ -360,28 +362,239 @@ TEST(bits_come_back_from_every_order)
     CHECK(memcmp(there, "\x01\x80\0\0\0\0\0\0", 8) == 0);
 }
 
+/* Geometry that no file of the layout has. The first row of each kind is sound. */
 TEST(what_no_layout_can_have_is_refused)
 {
     static const struct {
         const struct kind *kind;
-        unsigned variant;
-    } kinds[] = {{&kind_bitsandblooms, 0}, {&kind_dcso, 0},     {&kind_gozero, 0},
-                 {&kind_guava, 1},         {&kind_redisson, 0}, {&kind_spark, 1}};
+        uint64_t m, k, variant, extra, form; /* form: geometry[3] */
+        const char *why;
+    } rows[] = {
+        {&kind_bitsandblooms, 6400, 14, 0, 8, 64 << 2 | 3, NULL},
+        {&kind_bitsandblooms, 6400, 14, 1, 0, 0, "its geometry is not one of bits-and-blooms"},
+        {&kind_bitsandblooms, 6400, 14, 0, 0, 1 << 2, "its geometry is not one of bits-and-blooms"},
+        {&kind_bitsandblooms, 6400, 14, 0, 0, 2, "its geometry is not one of bits-and-blooms"},
+        {&kind_bitsandblooms, CLASSIC_MAX_M + 1, 14, 0, 0, 0,
+         "its geometry is not one of bits-and-blooms"},
+        {&kind_bitsandblooms, CLASSIC_MAX_M, 14, 0, 8, 1 << 2,
+         "its geometry is not one of bits-and-blooms"},
+        {&kind_dcso, 6400, 14, 0, 5, 1, NULL},
+        {&kind_dcso, 0, 14, 0, 0, 0, "its number of bits is out of range"},
+        {&kind_dcso, CLASSIC_MAX_M + 1, 14, 0, 0, 0, "its number of bits is out of range"},
+        {&kind_dcso, 6400, 0, 0, 0, 0, "its number of positions is out of range"},
+        {&kind_dcso, 6400, CLASSIC_MAX_K + 1, 0, 0, 0, "its number of positions is out of range"},
+        {&kind_dcso, 6400, 14, 1, 0, 0, "its geometry has an unknown field"},
+        {&kind_dcso, 6400, 14, 0, 0, 2, "its geometry has an unknown field"},
+        {&kind_gozero, (uint64_t)1 << 32, 14, 0, 0, 0, NULL},
+        {&kind_gozero, ((uint64_t)1 << 32) + 1, 14, 0, 0, 0,
+         "its geometry is not one of go-zero's"},
+        {&kind_gozero, 6400, 13, 0, 0, 0, "its geometry is not one of go-zero's"},
+        {&kind_gozero, 6400, 14, 1, 0, 0, "its geometry is not one of go-zero's"},
+        {&kind_gozero, 6400, 14, 0, 8, 0, "its geometry is not one of go-zero's"},
+        {&kind_gozero, 6400, 14, 0, 0, 1, "its geometry is not one of go-zero's"},
+        {&kind_gozero, 0, 14, 0, 0, 0, "its number of bits is out of range"},
+        {&kind_guava, 64 * (uint64_t)INT32_MAX, 255, 1, 8, 1, NULL},
+        {&kind_guava, 64 * ((uint64_t)INT32_MAX + 1), 14, 1, 0, 0,
+         "its geometry is not one of Guava's"},
+        {&kind_guava, 6401, 14, 1, 0, 0, "its geometry is not one of Guava's"},
+        {&kind_guava, 6400, 256, 1, 0, 0, "its geometry is not one of Guava's"},
+        {&kind_guava, 6400, 14, 2, 0, 0, "its strategy is unknown"},
+        {&kind_guava, 6400, 14, 1, 0, 2, "its geometry is not one of Guava's"},
+        {&kind_guava, 6400, 14, 1, 8, 0, "its geometry is not one of Guava's"},
+        {&kind_php, (uint64_t)1 << 32, PHP_MOST, 0, 0, 0, NULL},
+        {&kind_php, (uint64_t)1 << 31, 3, 0, 0, 0, "its geometry is not one of the PHP class"},
+        {&kind_php, (uint64_t)1 << 32, PHP_MOST + 1, 0, 0, 0,
+         "its geometry is not one of the PHP class"},
+        {&kind_php, (uint64_t)1 << 32, 3, 1, 0, 0, "its geometry is not one of the PHP class"},
+        {&kind_php, (uint64_t)1 << 32, 3, 0, 8, 0, "its geometry is not one of the PHP class"},
+        {&kind_php, (uint64_t)1 << 32, 3, 0, 0, 1, "its geometry is not one of the PHP class"},
+        {&kind_redisson, 6401, 14, 0, 0, 0, NULL},
+        {&kind_redisson, 0, 14, 0, 0, 0, "its number of bits is out of range"},
+        {&kind_redisson, (uint64_t)1 << 33, 14, 0, 0, 0, "its geometry is not one of Redisson's"},
+        {&kind_redisson, 6400, 14, 1, 0, 0, "its geometry is not one of Redisson's"},
+        {&kind_redisson, 6400, 14, 0, 8, 0, "its geometry is not one of Redisson's"},
+        {&kind_redisson, 6400, 14, 0, 0, 1, "its geometry is not one of Redisson's"},
+        {&kind_spark, 64 * (uint64_t)INT32_MAX, 14, 2, 0, 0, NULL},
+        {&kind_spark, 64 * ((uint64_t)INT32_MAX + 1), 14, 2, 0, 0,
+         "its geometry is not one of Spark's"},
+        {&kind_spark, 6400, 14, 0, 0, 0, "its geometry is not one of Spark's"},
+        {&kind_spark, 6400, 14, 3, 0, 0, "its geometry is not one of Spark's"},
+        {&kind_spark, 6401, 14, 1, 0, 0, "its geometry is not one of Spark's"},
+        {&kind_spark, 6400, 14, 1, 8, 0, "its geometry is not one of Spark's"},
+        {&kind_spark, 6400, 14, 1, 0, 1, "its geometry is not one of Spark's"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err err = {.text = ""};
+        struct layer layer = {.kind = rows[i].kind, .n_design = 1, .fpr_design = 0.5};
+        classic_to(&(struct classic){.m = rows[i].m,
+                                     .k = (unsigned)rows[i].k,
+                                     .variant = rows[i].variant,
+                                     .extra = rows[i].extra},
+                   &layer);
+        layer.geometry[3] = rows[i].form;
+        bool sound = layer.kind->check(&layer, &err);
+        CHECK(sound == (rows[i].why == NULL));
+        CHECK_STR(err.text, sound ? "" : rows[i].why);
+        layer.data_len += 8;
+        CHECK(!layer.kind->check(&layer, &err));
+        if (sound)
+            CHECK_STR(err.text, "its number of bits does not fit its length");
+    }
+}
+
+/* What is wrong with a file of these bytes; "" if it is read. */
+static const char *wrong(const char *layout, const void *bytes, size_t len)
+{
+    static struct err err;
+    struct layout_spec spec;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    const struct layout_foreign in = {.data = {bytes}, .len = {len}, .name = {"it"}};
+    err.text[0] = '\0';
+    MUST(layout_parse(layout, &spec, &err));
+    if (!spec.kind->layout->read(&spec, &in, &filter, bits, &err))
+        return err.text;
+    struct err why;
+    MUST(spec.kind->check(&filter.layer[0], &why));
+    free((void *)(uintptr_t)bits[0].owned);
+    return "";
+}
+
+#define FILE_OF(bytes) bytes, sizeof bytes - 1
+
+TEST(what_is_wrong_with_a_file_is_said)
+{
     static const struct {
-        uint64_t m, k, more;
-    } sizes[] = {
-        {6400, 14, 0}, {0, 14, 0}, {6400, 0, 0}, {6400, CLASSIC_MAX_K + 1, 0}, {6400, 14, 8}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
-            struct err err;
-            struct layer layer = {.kind = kinds[i].kind, .n_design = 1, .fpr_design = 0.5};
-            classic_to(&(struct classic){.m = sizes[j].m,
-                                         .k = (unsigned)sizes[j].k,
-                                         .variant = kinds[i].variant},
-                       &layer);
-            layer.data_len += sizes[j].more;
-            CHECK(layer.kind->check(&layer, &err) == (j == 0));
-        }
+        const char *layout, *bytes;
+        size_t len;
+        const char *why;
+    } rows[] = {
+        {"guava", FILE_OF("\1\1\0\0\0\1........"), ""},
+        {"guava:strategy=64", FILE_OF("\1\1\0\0\0\1........"), ""},
+        {"guava", FILE_OF("\1\1\0\0\0"), "it ends within its header"},
+        {"guava", FILE_OF("\2\1\0\0\0\1........"), "its strategy is 2; known are 0 and 1"},
+        {"guava:strategy=32", FILE_OF("\1\1\0\0\0\1........"), "its strategy is MURMUR128_MITZ_64"},
+        {"guava:strategy=64", FILE_OF("\0\1\0\0\0\1........"), "its strategy is MURMUR128_MITZ_32"},
+        {"guava", FILE_OF("\1\0\0\0\0\1........"), "its number of positions is 0"},
+        {"guava", FILE_OF("\1\1\0\0\0\0"), "its number of words is 0"},
+        {"guava", FILE_OF("\1\1\x80\0\0\0"), "its number of words is -2147483648"},
+        {"guava", FILE_OF("\1\1\0\0\0\1......."), "it is cut short: 1 words need 14 bytes"},
+        {"guava", FILE_OF("\1\1\0\0\0\1.........."),
+         "2 bytes follow its bits: 'head -c 14' drops them"},
+        {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\1........"), ""},
+        {"spark:version=2,seed=-1", FILE_OF("\0\0\0\2\0\0\0\1\xff\xff\xff\xff\0\0\0\1........"),
+         ""},
+        {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0"), "it ends within its header"},
+        {"spark", FILE_OF("\0\0\0\2\0\0\0\1\0\0\0\1\0\0\0"), "it ends within its header"},
+        {"spark", FILE_OF("\0\0\0\0\0\0\0\1\0\0\0\1........"),
+         "its version is 0; known are 1 and 2"},
+        {"spark", FILE_OF("\0\0\0\3\0\0\0\1\0\0\0\1........"),
+         "its version is 3; known are 1 and 2"},
+        {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\0"), "its number of words is 0"},
+        {"spark", FILE_OF("\0\0\0\1\0\0\0\1\x80\0\0\0"), "its number of words is -2147483648"},
+        {"spark", FILE_OF("\0\0\0\1\0\0\0\0\0\0\0\1........"),
+         "its number of positions is 0, not from 1 to 4096"},
+        {"spark", FILE_OF("\0\0\0\1\0\0\x10\1\0\0\0\1........"),
+         "its number of positions is 4097, not from 1 to 4096"},
+        {"spark:version=2", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\1........"),
+         "its version is 1: leave out version="},
+        {"spark:seed=1", FILE_OF("\0\0\0\2\0\0\0\1\xff\xff\xff\xff\0\0\0\1........"),
+         "its seed is -1: leave out seed="},
+        {"spark:seed=4294967296", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\1........"),
+         "layout spark: seed is '4294967296', but must be an integer of 32 bits"},
+        {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\1......."),
+         "it has 19 bytes, but 64 bits make 20"},
+        {"bitsandblooms",
+         FILE_OF("\0\0\0\0\0\0\0\x3f\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x3f"
+                 "\0\0\0\0\0\0\0\0"),
+         ""},
+        {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"), ""},
+        {"bitsandblooms",
+         FILE_OF("\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x40"
+                 "........"),
+         "its number of bits is 0, not from 1 to 2^45"},
+        {"bitsandblooms",
+         FILE_OF("\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x3f"
+                 "........"),
+         "its set has 63 bits, for positions below 64"},
+        {"bitsandblooms",
+         FILE_OF("\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\1\0\0\x20\0\0\0\0\1"
+                 "........"),
+         "its set has 35184372088833 bits, for positions below 64"},
+        {"bitsandblooms",
+         FILE_OF("\0\0\0\0\0\0\0\x3f\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x3f"
+                 "\x80\0\0\0\0\0\0\0"),
+         "bit 63 is set, but there are 63 bits"},
+        {"bitsandblooms", FILE_OF("{\"m\":063,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "it is not JSON as the program writes it"},
+        {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"]"),
+         "it is not JSON as the program writes it"},
+        {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAA.AA==\"}"),
+         "it is not base64 as the program writes it"},
+        {"bitsandblooms:bits=65,k=1",
+         FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "it has bits=64 and k=1: leave both out"},
+        {"bitsandblooms:bits=64,k=2",
+         FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "it has bits=64 and k=1: leave both out"},
+        {"bitsandblooms:json=no", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "it is JSON: leave out json="},
+        {"bitsandblooms:json=yes",
+         FILE_OF("\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x40"
+                 "........"),
+         "it is not JSON: leave out json="},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK_STR(wrong(rows[i].layout, rows[i].bytes, rows[i].len), rows[i].why);
+    uint8_t java[JAVA_HEADER + 8 + JAVA_TAIL] = {0};
+    size_t len = JAVA_HEADER + 8 + java_tail(1, true, java + JAVA_HEADER + 8);
+    java_put(java, 1, 1);
+    CHECK_STR(wrong("guava", java, len), "");
+    CHECK_STR(wrong("guava:funnel=utf16", java, len), "");
+    CHECK_STR(wrong("guava:funnel=int", java, len), "its funnel is not int");
+    CHECK_STR(wrong("guava:strategy=32", java, len), "its strategy is MURMUR128_MITZ_64");
+    CHECK_STR(wrong("guava", java, JAVA_HEADER + 7), "it is cut short: 1 words need 234 bytes");
+    CHECK_STR(wrong("guava", java, len - 1),
+              "it does not end in its strategy, as a filter alone does");
+    java_put(java, 0, 1);
+    CHECK_STR(wrong("guava", java, len), "its number of positions is 0");
+    java_put(java, 256, 1);
+    CHECK_STR(wrong("guava", java, len), "its number of positions is 256");
+    java_put(java, 1, 0);
+    CHECK_STR(wrong("guava", java, len), "its number of words is 0");
+    java_put(java, 1, UINT32_MAX);
+    CHECK_STR(wrong("guava", java, len), "its number of words is -1");
+}
+
+TEST(what_the_program_cannot_make_is_refused)
+{
+    static const struct {
+        const char *layout;
+        uint64_t n;
+        double p;
+        const char *why;
+    } rows[] = {
+        {"bitsandblooms", (uint64_t)1 << 45, 0.01, "the filter would have more than 2^45 bits"},
+        {"bitsandblooms:bits=64", 1, 0.01,
+         "layout bitsandblooms: give both or none of bits=M and k=K"},
+        {"gozero", (uint64_t)1 << 32, 0,
+         "it would need more than 2^32 bits, which Redis cannot hold"},
+        {"guava", 1, 1e-200, "Guava cannot make a filter with more than 255 positions a key"},
+        {"guava", (uint64_t)1 << 40, 0.01,
+         "Guava cannot make a filter of more than 137438953408 bits"},
+        {"guava", 1, 0.9, "Guava cannot make a filter for so few keys at an FPR of 0.9"},
+        {"php", (uint64_t)1 << 32, 0,
+         "it holds at most 992348157 keys: half of its bits are set then"},
+        {"spark:seed=1,version=1", 1000, 0.01, "layout spark: seed=S needs version=2"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err err = {.text = ""};
+        struct layout_spec spec;
+        struct layout_filter filter;
+        MUST(layout_parse(rows[i].layout, &spec, &err));
+        CHECK(!spec.kind->layout->design(&spec, rows[i].n, rows[i].p, &filter, &err));
+        CHECK_STR(err.text, rows[i].why);
+    }
 }
 
 int main(void)
@@ -401,5 +614,7 @@ int main(void)
     RUN(a_spec_is_parsed_or_refused_with_what_is_known);
     RUN(bits_come_back_from_every_order);
     RUN(what_no_layout_can_have_is_refused);
+    RUN(what_is_wrong_with_a_file_is_said);
+    RUN(what_the_program_cannot_make_is_refused);
     return check_done();
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every variant of split_csv() and split_csv_ends() against the rule, a byte at a time.
+/* Every variant of split_csv() and split_csv_ends() against the rule, a byte at a time; and which
+ * columns -f names.
  * tags: portable */
 #include <stdint.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "base/variant.h"
 #include "check.h"
+#include "keys/csv.h"
 #include "keys/split.h"
 #include "random.h"
 #include "variants.h"
@@ -177,10 +179,62 @@ TEST_EACH_VARIANT(every_variant_keeps_the_rule, split_variants)
     CHECK(all_ends());
 }
 
+/* Why the list, or a file with these columns, is refused; the numbers of the columns, if not. */
+static const char *columns_of(const char *list, const char *first)
+{
+    static struct csv csv;
+    static struct err err;
+    struct csv_columns c;
+    csv = (struct csv){.delimiter = ','};
+    if (!csv_want(&csv, list, &err) || !csv_resolve(&csv, first, strlen(first), &c, &err))
+        return err.text;
+    CHECK(c.used == csv.n && c.rest == csv.rest);
+    err.text[0] = '\0';
+    for (unsigned i = 0; i < c.used; i++)
+        sprintf(err.text + strlen(err.text), "%d ", c.column[i]);
+    return strcat(err.text, c.rest ? "-" : "");
+}
+
+TEST(columns)
+{
+    static const char *const rows[][3] = {
+        {"c,a", "a,b,c", "2 0 "},
+        {"-1,2", "a,b,c", "2 1 "},
+        {"1-3", "a,b,c", "0 1 2 "},
+        {"-3,2-", "a,b,c", "0 1 -"},
+        {"\"2\"", "a,2", "1 "},
+        {"\"a\"\"b\",\"x,y\"", "\"x,y\",\"a\"\"b\"", "1 0 "},
+        {"2-1,b-2,1-b", "1-b,b-2,2-1", "2 1 0 "},
+        {"0", "a", "columns are counted from 1, or from -1 backwards"},
+        {"2-,1", "a,b", "nothing can follow all columns to the last"},
+        {",a", "a", "a name or a number is missing"},
+        {"a,", "a", "a name or a number is missing"},
+        {"\"a", "a", "a quote is not closed"},
+        {"\"a\"b", "a", "a quote is not closed"},
+        {"a\"", "a",
+         "a quote is inside a name: names with quotes stand in quotes, and each quote twice"},
+        {"1-17", "a", "more than 16 columns"},
+        {"a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "a", "more than 16 columns"},
+        {"3", "a,b", "has 2 columns, no column 3"},
+        {"-3", "a,b", "has 2 columns, no column -3"},
+        {"b,2", "a,b", "has column 2, which -f names twice"},
+        {"2,1-", "a,b", "has column 2, which -f names twice"},
+        {"a", "sep=;", "begins with 'sep=;': leave out that line, and give -d';'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK_STR(columns_of(rows[i][0], rows[i][1]), rows[i][2]);
+    char many[CSV_NAMES + 2];
+    memset(many, 'a', sizeof many - 1);
+    many[CSV_NAMES + 1] = '\0';
+    CHECK_STR(columns_of(many, many), "more than 1024 bytes of names");
+    CHECK_STR(columns_of(many + 1, many + 1), "0 ");
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     make_fence();
     RUN(every_variant_keeps_the_rule);
+    RUN(columns);
     return check_done();
 }
