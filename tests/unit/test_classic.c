@@ -490,6 +490,7 @@ TEST(what_is_wrong_with_a_file_is_said)
          "its version is 0; known are 1 and 2"},
         {"spark", FILE_OF("\0\0\0\3\0\0\0\1\0\0\0\1........"),
          "its version is 3; known are 1 and 2"},
+        {"spark", FILE_OF("AAAA............"), "it is base64, which 'seen import --base64' reads"},
         {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\0"), "its number of words is 0"},
         {"spark", FILE_OF("\0\0\0\1\0\0\0\1\x80\0\0\0"), "its number of words is -2147483648"},
         {"spark", FILE_OF("\0\0\0\1\0\0\0\0\0\0\0\1........"),
@@ -531,6 +532,12 @@ TEST(what_is_wrong_with_a_file_is_said)
          "it is not JSON as the program writes it"},
         {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAA.AA==\"}"),
          "it is not base64 as the program writes it"},
+        {"bitsandblooms", FILE_OF("{\"n\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "it is not JSON as the program writes it"},
+        {"bitsandblooms", FILE_OF("{\"m\":64,\"K\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "it is not JSON as the program writes it"},
+        {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAA.EAAAAAAAAAAAA==\"}"),
+         "it is not JSON as the program writes it"},
         {"bitsandblooms:bits=65,k=1",
          FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
          "it has bits=64 and k=1: leave both out"},
@@ -585,6 +592,14 @@ TEST(what_the_program_cannot_make_is_refused)
         {"guava", 1, 0.9, "Guava cannot make a filter for so few keys at an FPR of 0.9"},
         {"php", (uint64_t)1 << 32, 0,
          "it holds at most 992348157 keys: half of its bits are set then"},
+        {"spark:seed=x", 1000, 0.01,
+         "layout spark: seed is 'x', but must be an integer of 32 bits"},
+        {"spark", (uint64_t)1 << 40, 0.01,
+         "Spark cannot make a filter of more than 137438953408 bits"},
+        {"redisson", (uint64_t)1 << 40, 0.01,
+         "Redisson cannot make a filter of more than 4294967294 bits"},
+        {"dcso", (uint64_t)1 << 45, 0.01,
+         "DCSO's bloom cannot make a filter of more than 35184372088832 bits"},
         {"spark:seed=1,version=1", 1000, 0.01, "layout spark: seed=S needs version=2"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -594,6 +609,46 @@ TEST(what_the_program_cannot_make_is_refused)
         MUST(layout_parse(rows[i].layout, &spec, &err));
         CHECK(!spec.kind->layout->design(&spec, rows[i].n, rows[i].p, &filter, &err));
         CHECK_STR(err.text, rows[i].why);
+    }
+}
+
+/* A sink that takes `left` pieces, and no more. */
+static bool take_some(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    unsigned *left = ctx;
+    (void)file, (void)data, (void)len;
+    return (*left)-- > 0 || fail(err, "full");
+}
+
+TEST(a_piece_that_cannot_be_written_ends_it)
+{
+    static const char *const layouts[] = {
+        "bitsandblooms", "bitsandblooms:json=yes", "dcso",       "dcso:gzip=yes",
+        "gozero",        "guava:serialized=yes",   "guava",      "redisson",
+        "spark",         "spark:version=2",        "redisbloom",
+    };
+    enum { BYTES = 1 << 18 };
+    static uint8_t data[BYTES];
+    uint64_t state = 7;
+    for (size_t i = 0; i < BYTES; i++)
+        data[i] = (uint8_t)next(&state);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        struct err err;
+        struct layout_spec spec;
+        struct layout_filter filter;
+        const uint8_t *bits[] = {data};
+        MUST(layout_parse(layouts[i], &spec, &err));
+        MUST(spec.kind->layout->design(&spec, 100000, 0.01, &filter, &err));
+        CHECK(filter.layer[0].data_len < BYTES);
+        unsigned pieces = 0, wrong_ones = 0, left;
+        const struct layout_sink sink = {.write = take_some, .ctx = &left, .name = "it"};
+        for (bool done = false; !done && pieces < 200; pieces++) {
+            left = pieces;
+            err.text[0] = '\0';
+            done = spec.kind->layout->write(&filter, bits, &sink, &err);
+            wrong_ones += done ? left != 0 : strcmp(err.text, "full") != 0;
+        }
+        CHECK(pieces > 2 && wrong_ones == 0);
     }
 }
 
@@ -615,6 +670,7 @@ int main(void)
     RUN(bits_come_back_from_every_order);
     RUN(what_no_layout_can_have_is_refused);
     RUN(what_is_wrong_with_a_file_is_said);
+    RUN(a_piece_that_cannot_be_written_ends_it);
     RUN(what_the_program_cannot_make_is_refused);
     return check_done();
 }

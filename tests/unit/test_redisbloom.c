@@ -705,6 +705,162 @@ TEST(the_rate_of_links_to_come_follows_from_the_tightening)
     }
 }
 
+/* A chain of one link of 9600 bits, 7 positions a key and 990 keys, without scaling. */
+static struct dump *read_one_link(void)
+{
+    return read_dump("rb_ns_e01_n1000");
+}
+
+static uint64_t bits_of(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+TEST(what_is_wrong_with_a_header_is_said)
+{
+    static const struct {
+        size_t at, len;
+        uint64_t value;
+        const char *why;
+    } rows[] = {
+        {8, 4, 0, "it has no links"},
+        {12, 4, 29, "it has unknown options: 29"},
+        {CHAIN, 8, 0, "link 0: its number of bytes is 0"},
+        {CHAIN + 8, 8, 0, "link 0: its number of bits is 0"},
+        {CHAIN + 8, 8, 9592, "link 0: its number of bits is 9592"},
+        {CHAIN + 8, 8, 9608, "link 0: its number of bits is 9608"},
+        {CHAIN + LINK - 1, 1, 14, "link 0: its number n2 is 14"},
+        {CHAIN + LINK - 1, 1, 64, "link 0: its number n2 is 64"},
+        {CHAIN + 24, 8, 0, "link 0: its error rate is 0"},
+        {CHAIN + 24, 8, 0x3ff0000000000000, "link 0: its error rate is 1"},
+        {CHAIN + 40, 4, 0, "link 0: 0 positions do not fit 9.58506 bits a key"},
+        {CHAIN + 40, 4, 8, "link 0: 8 positions do not fit 9.58506 bits a key"},
+        {CHAIN + LINK_SIZE, 8, ((uint64_t)1 << 53) + 1,
+         "link 0: its number of keys is 9007199254740993"},
+        {0, 8, 989, "its number of keys is 989, that of its links 990"},
+    };
+    struct err err;
+    struct layout_filter filter;
+    struct layout_bits bits[LAYOUT_LAYERS];
+    struct dump *sound = read_one_link(), *d = read_one_link();
+    MUST(read_filter(sound, "redisbloom", &filter, bits, &err));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        *d = *sound;
+        for (size_t b = 0; b < rows[i].len; b++)
+            d->file[0].data[rows[i].at + b] = (uint8_t)(rows[i].value >> 8 * b);
+        CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+        CHECK_STR(err.text, rows[i].why);
+    }
+    *d = *sound;
+    put_le64(d->file[0].data + CHAIN + 32, bits_of(CLASSIC_MAX_K / 0.693147180559945 + 1));
+    put_le32(d->file[0].data + CHAIN + 40, CLASSIC_MAX_K + 1);
+    CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK_STR(err.text, "link 0: 4097 positions do not fit 5910.28 bits a key");
+    *d = *sound;
+    d->file[0].len = 15;
+    CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
+    CHECK_STR(err.text, "its header ends within the first 16 bytes");
+    struct layout_spec spec;
+    const struct layout_foreign in = {.data = {sound->file[0].data, sound->file[1].data},
+                                      .len = {sound->file[0].len, sound->file[1].len},
+                                      .name = {"header", "data"}};
+    MUST(layout_parse("redisbloom", &spec, &err));
+    spec.n = 1000;
+    spec.p = 0.01;
+    MUST(kind_redisbloom.layout->read(&spec, &in, &filter, bits, &err));
+    spec.p = 0.02;
+    CHECK(!kind_redisbloom.layout->read(&spec, &in, &filter, bits, &err));
+    CHECK_STR(err.text, "its FPR is 0.01, not 0.02");
+    spec.n = 1001;
+    CHECK(!kind_redisbloom.layout->read(&spec, &in, &filter, bits, &err));
+    CHECK_STR(err.text, "its capacity is 1000, not 1001");
+    free(sound);
+    free(d);
+}
+
+/* Bits of the variant: 0 n2, 6 options, 10 form, 12 no_bits, 13 missing bytes, 16 growth. */
+TEST(geometry_that_no_link_has_is_refused)
+{
+    static const struct {
+        uint64_t m, k, variant, extra, capacity;
+        bool sound;
+    } rows[] = {
+        {9600, 7, 5 << 6 | 2 << 10, 0, 1000, true},
+        {9600, 8, 5 << 6 | 2 << 10, 0, 1000, false},
+        {9600, 7, 5 << 6 | 3 << 10, 0, 1000, false},
+        {9600, 7, 5 << 6 | 2 << 10, 1, 1000, false},
+        {9600, 7, 5 << 6 | 2 << 10, 8, 1000, false},
+        {9600, 7, 5 << 6 | 2 << 10 | 1 << 13, 0, 1000, false},
+        {9600, 7, 5 << 6 | 2 << 10 | 1 << 12, 0, 1000, false},
+        {9600, 7, 13 | 5 << 6 | 2 << 10, 0, 1000, false},
+        {8192, 7, 13 | 5 << 6 | 2 << 10, 8, 1000, true},
+        {8192, 7, 13 | 5 << 6 | 2 << 10 | 1 << 12, 8, 1000, false},
+        {8192, 7, 13 | 5 << 6 | 1 << 10 | 1 << 12 | 2 << 16, 8, 1000, true},
+        {8192, 7, 13 | 5 << 6 | 1 << 10, 8, (uint64_t)1 << 32, false},
+        {9592, 7, 5 << 6 | 1 << 10, 0, 1000, true},
+        {9592, 7, 5 << 6 | 1 << 10 | 2 << 13, 0, 1000, false},
+        {9592, 7, 5 << 6 | 1 << 10 | 1 << 12, 0, 1000, false},
+        {9592, 7, 5 << 6, 0, 1000, true},
+        {9592, 7, 5 << 6 | 2 << 16, 0, 1000, false},
+        {CLASSIC_MAX_M, 7, 5 << 6 | 2 << 10, 0, 1000, true},
+        {CLASSIC_MAX_M, 7, 45 | 5 << 6 | 2 << 10, 8, 1000, false},
+        {0, 7, 5 << 6 | 2 << 10, 0, 1000, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err err;
+        struct layer layer = {.kind = &kind_redisbloom, .n_design = rows[i].capacity};
+        classic_to(&(struct classic){.m = rows[i].m,
+                                     .k = (unsigned)rows[i].k,
+                                     .variant = rows[i].variant,
+                                     .extra = rows[i].extra},
+                   &layer);
+        layer.geometry[3] = bits_of(9.6);
+        CHECK(kind_redisbloom.check(&layer, &err) == rows[i].sound);
+        if (!check_ok) {
+            printf("# row %d\n", (int)i);
+            return;
+        }
+    }
+}
+
+TEST(what_a_server_says_must_fit)
+{
+    static const char numbers[] = "the numbers that the server gives do not fit each other",
+                      link[] = "the server describes a link that cannot be";
+    static const struct {
+        struct layout_info info;
+        const char *why;
+    } rows[] = {
+        {{7000, 3, 7000, 2, 0.01, 0.5}, NULL},
+        {{7001, 3, 10, 2, 0.01, 0.5}, numbers},
+        {{0, 3, 0, 2, 0.01, 0.5}, numbers},
+        {{7000, 3, 7001, 2, 0.01, 0.5}, numbers},
+        {{1000, 1, 10, (uint64_t)1 << 32, 0.01, 0.5}, numbers},
+        {{1000, 0, 10, 2, 0.01, 0.5}, numbers},
+        {{((uint64_t)1 << 53) + 1, 1, 10, 2, 0.01, 0.5}, numbers},
+        {{1000, 1, 10, 2, 0, 0.5}, link},
+        {{1000, 1, 10, 2, 1, 0.5}, link},
+        {{(uint64_t)1 << 53, 1, 10, 2, 0.01, 0.5}, link},
+        {{7000, 3, 10, 2, 0.01, 200}, link},
+        {{1000, LAYOUT_LAYERS + 1, 10, 2, 0.01, 0.5}, "it has 43 links; a filter file holds 42"},
+    };
+    struct err err;
+    struct layout_spec spec;
+    MUST(layout_parse("redisbloom", &spec, &err));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct layout_filter filter;
+        bool fits = kind_redisbloom.layout->inform(&spec, &rows[i].info, &filter, &err);
+        CHECK(fits == (rows[i].why == NULL));
+        if (fits)
+            CHECK(filter.n_layers == 3 && filter.layer[2].n_design == 4000 &&
+                  filter.layer[2].n_before == 3000);
+        else
+            CHECK_STR(err.text, rows[i].why);
+    }
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
@@ -721,6 +877,9 @@ int main(int argc, char **argv)
     RUN(a_full_chain_is_told);
     RUN(links_have_bounds);
     RUN(the_largest_link_is_read);
+    RUN(what_is_wrong_with_a_header_is_said);
+    RUN(geometry_that_no_link_has_is_refused);
+    RUN(what_a_server_says_must_fit);
     RUN(nothing_is_added_to_the_filters_of_old_modules);
     RUN(the_seed_of_old_modules_is_given);
     RUN(what_the_spec_says_is_compared);
