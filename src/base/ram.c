@@ -35,7 +35,7 @@ static uint64_t tree_limit(const char *root, const char *group)
     size_t top = strlen(root);
     uint64_t limit = UINT64_MAX;
     int len = snprintf(folder, sizeof folder, "%s%s", root, group);
-    if (len < 0 || (size_t)len >= sizeof folder)
+    if ((size_t)len >= sizeof folder)
         return limit;
     for (char *end = folder + len; end != NULL; end = strrchr(folder + top, '/')) {
         *end = '\0';

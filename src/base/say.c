@@ -59,10 +59,8 @@ bool say(const char *prefix, const char *fmt, ...)
     char raw[RAW], line[64 + VISIBLE_ROOM(RAW)];
     va_list ap;
     va_start(ap, fmt);
-    int len = vsnprintf(raw, sizeof raw, fmt, ap);
+    vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    if (len < 0)
-        return false;
     hide_passwords(raw);
     size_t n = (size_t)snprintf(line, 64, "seen: %s", prefix);
     n += visible_copy(line + n, raw);

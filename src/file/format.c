@@ -398,24 +398,18 @@ static bool check_policy(const struct header *h, struct err *err)
     return h->n_layers >= least || damaged(err, "its layers do not fit its policy");
 }
 
+/* A key has one count, so a layer that counts keys must be alone. */
 static bool check_kinds(const struct header *h, struct err *err)
 {
-    if (h->n_batches > 0 && (h->n_layers > 1 || !kind_counts(h->layers[0].kind)))
+    if (h->n_batches > 0 && !kind_counts(h->layers[0].kind))
         return damaged(err, "its header has batches, which its layers cannot have");
     for (unsigned i = 0; i < h->n_layers; i++) {
         struct err why;
+        if (kind_counts(h->layers[i].kind) && h->n_layers > 1)
+            return fail(err, "is damaged: layer %u counts keys, but is not alone", i);
         if (!h->layers[i].kind->check(&h->layers[i], &why))
             return fail(err, "is damaged: layer %u: %s", i, why.text);
     }
-    return true;
-}
-
-/* A filter that counts keys must have a single layer, as a key has one count. */
-static bool check_counting(const struct header *h, struct err *err)
-{
-    for (unsigned i = 0; i < h->n_layers; i++)
-        if (kind_counts(h->layers[i].kind) && h->n_layers > 1)
-            return fail(err, "is damaged: layer %u counts keys, but is not alone", i);
     return true;
 }
 
@@ -439,7 +433,7 @@ bool format_decode(const uint8_t *p, size_t avail, struct header *h, struct err 
         if (!decode_layer(p + OFF_LAYERS + (size_t)i * LAYER_LEN, i, &h->layers[i], err))
             return false;
     return check_lanes(h, err) && decode_places(h, err) && check_kinds(h, err) &&
-           check_policy(h, err) && check_counting(h, err);
+           check_policy(h, err);
 }
 
 /* A file is immutable if no keys can be added to any of its layers. Then, unless it is replaced to

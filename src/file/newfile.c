@@ -58,8 +58,6 @@ static bool check_old(const struct newfile *nf, struct err *err)
     size_t got;
     if (fstat(nf->old_fd, &st) != 0)
         return fail_errno(err, "cannot look at '%s'", nf->path);
-    if (!S_ISREG(st.st_mode))
-        return not_regular(nf->path, err);
     if (!disk_read(nf->old_fd, start, sizeof start, 0, &got))
         return fail_errno(err, "cannot read '%s'", nf->path);
     return st.st_size == 0 || format_is_filter(start, got) != nf->foreign ||
@@ -351,29 +349,16 @@ bool newfile_open_foreign(struct newfile *nf, const char *path, bool replace, st
     return open_new(nf, path, replace, true, err);
 }
 
-static bool too_little_space(const struct newfile *nf, uint64_t len, struct err *err)
-{
-    struct statvfs vfs;
-    if (fstatvfs(nf->fd, &vfs) != 0)
-        return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed and not free", nf->path,
-                    len);
-    return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed, %" PRIu64 " are free",
-                nf->path, len, (uint64_t)vfs.f_bavail * vfs.f_frsize);
-}
-
 bool newfile_reserve(struct newfile *nf, uint64_t first, uint64_t len, struct err *err)
 {
     struct statvfs vfs;
-    if (len > INT64_MAX || (sizeof(off_t) < 8 && len > INT32_MAX)) {
-        errno = EFBIG;
-        return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
-    }
     if (ftruncate(nf->fd, 0) != 0)
         return fail_errno(err, "cannot write '%s'", nf->path);
     /* Checked first: a failing allocation would fill the disk before it reports ENOSPC. */
     if (fstatvfs(nf->fd, &vfs) == 0 && vfs.f_blocks != 0 &&
         len / vfs.f_frsize > (uint64_t)vfs.f_bavail)
-        return too_little_space(nf, len, err);
+        return fail(err, "cannot create '%s': %" PRIu64 " bytes are needed, %" PRIu64 " are free",
+                    nf->path, len, (uint64_t)vfs.f_bavail * vfs.f_frsize);
     bool ok;
     do
         ok = first == 0 || port_reserve(nf->fd, 0, (off_t)first);
@@ -381,11 +366,7 @@ bool newfile_reserve(struct newfile *nf, uint64_t first, uint64_t len, struct er
     /* If blocks cannot be reserved, rely on the check above. */
     if (ok ? first < len : errno == ENOSYS)
         ok = ftruncate(nf->fd, (off_t)len) == 0;
-    if (ok)
-        return true;
-    if (errno == ENOSPC)
-        return too_little_space(nf, len, err);
-    return fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
+    return ok || fail_errno(err, "cannot create '%s' with %" PRIu64 " bytes", nf->path, len);
 }
 
 /* Takes the name with an empty file, and replaces that: for a file system without links. */

@@ -24,16 +24,6 @@ const char *secret_sodium_version(void)
     return sodium_version_string();
 }
 
-static const char *own_name(void)
-{
-    return "seen";
-}
-
-static uint32_t no_number(void)
-{
-    return 0;
-}
-
 static void no_bytes(void *buf, size_t len)
 {
     memset(buf, 0, len);
@@ -41,12 +31,12 @@ static void no_bytes(void *buf, size_t len)
 
 /* libsodium draws random bytes when it starts, and ends the process where there are none. It needs
  * them only for functions that are not used here: secret_make draws its own. */
-static struct randombytes_implementation no_random = {
-    .implementation_name = own_name, .random = no_number, .buf = no_bytes};
+static struct randombytes_implementation no_random = {.buf = no_bytes};
 
 static bool is_possible(const char *path, struct err *err)
 {
-    return (randombytes_set_implementation(&no_random) == 0 && sodium_init() >= 0) ||
+    randombytes_set_implementation(&no_random);
+    return sodium_init() >= 0 ||
            fail(err, "cannot use secret '%s': libsodium does not start", path);
 }
 

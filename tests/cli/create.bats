@@ -157,6 +157,8 @@ first, then the files of keys" seen create $force foreign keys
     done
     [ "$(cat foreign)" = hello ]
     refuses "seen: cannot create 'gone/f': No such file or directory" seen create gone/f keys
+    refuses "seen: cannot create 'gone/': Is a directory" seen create gone/ keys
+    refuses "seen: cannot create '': No such file or directory" seen create '' keys
     : >empty
     quiet seen create --force empty keys
     run -0 seen query -c empty keys

@@ -442,6 +442,9 @@ where writers by different names may lose keys of each other: it can be read onl
 @test "FUSE: without links, and without a rename that keeps what is there, a file is made all the same" {
     need_preload
     seq 10 >keys
+    INJECT=renameat:1:EIO run -2 --separate-stderr on_fuse fuse create f keys
+    one_line "seen: cannot create 'f': Input/output error"
+    only keys
     on_fuse fuse create f keys
     [ "$(seen query -c f keys)" = 10 ]
     run -2 --separate-stderr on_fuse fuse create f keys

@@ -280,6 +280,11 @@ TEST(fields_out_of_range_are_refused)
     REFUSES(LAYER + LAYER_LEN, 4, 16,
             "is damaged: layer 1 is of a kind that its hash function does not fit");
     REFUSES(LAYER + 16, 8, 0, "is damaged: layer 0 has no valid false positive rate");
+    REFUSES(LAYER + 16, 8, 0x3ff0000000000000, /* 1 */
+            "is damaged: layer 0 has no valid false positive rate");
+    static const uint64_t not_closed[] = {0x3ff0000000000001, 0x8000000000000001, 0x7ff8000000000000};
+    for (size_t i = 0; i < sizeof not_closed / sizeof *not_closed; i++) /* above 1, below 0, NaN */
+        REFUSES(LAYER + 80, 8, not_closed[i], "is damaged: layer 0 has no valid history");
     REFUSES(INCOMPAT, 4, 1, "is damaged: its header has the wrong length");
     REFUSES(POLICY, 4, 3, "is damaged: its header has no valid policy");
     REFUSES(UNUSED, 4, 2, "is damaged: its header has bytes set that must be zero");
@@ -486,6 +491,29 @@ TEST(batches_that_cannot_be_are_refused)
     CHECK_STR(err.text, "is damaged: its header has batches, which its layers cannot have");
 }
 
+static const char *reason_of(const struct header *h)
+{
+    static struct err err;
+    uint8_t slot[FORMAT_MAX_HEADER];
+    struct header back;
+    size_t len = format_encode(h, slot);
+    return format_decode(slot, len, &back, &err) ? "(accepted)" : err.text;
+}
+
+TEST(layers_fit_each_other)
+{
+    struct header ring = sample(1), sets = with_batches(0), mixed = sample(2);
+    ring.policy = POLICY_RING;
+    CHECK_STR(reason_of(&ring), "is damaged: its layers do not fit its policy");
+    sets.n_layers = 2;
+    sets.layers[1] = sets.layers[0];
+    format_place(&sets);
+    CHECK_STR(reason_of(&sets), "is damaged: layer 0 counts keys, but is not alone");
+    mixed.layers[1] = sets.layers[0];
+    format_place(&mixed);
+    CHECK_STR(reason_of(&mixed), "is damaged: layer 1 counts keys, but is not alone");
+}
+
 TEST(tables_take_no_page_more_than_they_need)
 {
     struct header h = sample(1);
@@ -572,6 +600,7 @@ int main(int argc, char **argv)
     RUN(a_kind_that_changes_is_not_in_an_immutable_file);
     RUN(batches_are_behind_the_layer);
     RUN(batches_that_cannot_be_are_refused);
+    RUN(layers_fit_each_other);
     RUN(tables_take_no_page_more_than_they_need);
     RUN(whatever_is_accepted_lies_inside_the_file);
     RUN(page_sums_know_file_layer_and_page);
