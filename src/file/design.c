@@ -53,8 +53,6 @@ static bool check_fpr(const struct plan *plan, struct err *err)
 {
     char p[NUM_TEXT], n[NUM_TEXT], least[NUM_TEXT];
     num_show_fpr(p, plan->p);
-    if (!(plan->p > 0 && plan->p < 1))
-        return fail(err, "an FPR of %s is not between 0 and 1", p);
     if (!kind_check_fpr(plan->kind, plan->p, err))
         return false;
     num_show_count(n, (double)plan->n);

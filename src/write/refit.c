@@ -51,8 +51,6 @@ struct refit *refit_new(const struct header *h, const struct stat *file,
     bool ok = builder_begin(&r->build, &ignored);
     if (ok && r->to.threads == limits->threads)
         return r;
-    if (!ok)
-        r->given_up = true;
     refit_free(r);
     return NULL;
 }

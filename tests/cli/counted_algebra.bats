@@ -322,6 +322,11 @@ END
     rejects "seen: 'bloom' is of kind bloom, which has not kept the hashes of its keys; 'seen create --counted --fpr 0' makes a set that does" \
         seen create --from bloom out
     rejects "seen: 'none' has no keys, so 'out' is not made" seen create --from none out
+    # A forged number of records takes no key away.
+    cp set forged
+    forge forged records=0
+    quiet seen create --from forged whole
+    equal "$(seen query -c whole <(seq 1000))" 1000
     rejects "seen: 'out' cannot be made like 'bloom' from 'set': they differ in --ignore-case" \
         seen create --like bloom --from set out
     rejects "seen: 'set' was made without --hex, which cannot be added later" \

@@ -34,6 +34,13 @@ its checksum (and 1 more place)" seen verify c.seen
     [ "$stderr" = "seen: 'f.seen' has used up its epochs: it can be read only" ]
     run -0 seen query -c f.seen keys
     [ "$output" = 5000 ]
+    # The newest layer takes no keys.
+    seen create --compact compact.seen keys
+    seen create -n 1000 --fixed --empty bloom.seen
+    seen merge --force -o f.seen compact.seen bloom.seen
+    forge f.seen policy=1 layer.0.generation=2 layer.1.generation=1
+    run -2 --separate-stderr seen add f.seen later
+    [ "$stderr" = "seen: 'f.seen' is immutable: no keys can be added to it" ]
     seen create --generations 3 -n 1000 --empty ring.seen
     forge ring.seen layer.3.generation=2**32-1
     refuses "seen: 'ring.seen' has used up its epochs: it can be read only" seen rotate ring.seen

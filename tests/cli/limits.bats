@@ -187,6 +187,7 @@ named()
     refuses "seen: 1.8e+18 keys are more than 64-bit hashes can tell apart" seen plan -n 1.8e18
     refuses "seen: 9.3e+17 keys are more than 64-bit hashes can tell apart" \
         seen plan -n 9.3e17 -p 0.99999
+    refuses "seen: 1.84e+19 keys are more than 64-bit hashes can tell apart" seen plan -n 18446744073709551615 -p 0
     # The size gives no more keys than hashes keep apart.
     seen plan --json -s 15P -p 0.001 | jq -e '.n_design / pow(2; 64) * 10 | . > 0.000999 and . <= 0.001'
     seen plan --json -s 15P -p 1e-9 | jq -e '.n_design < 1844674408'

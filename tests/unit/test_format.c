@@ -196,6 +196,9 @@ TEST(every_truncation_is_found)
         free(part);
     }
     CHECK(accepted == 0);
+    CHECK(format_is_filter(whole, 8) && !format_is_filter(whole, 7));
+    whole[7] ^= 1;
+    CHECK(!format_is_filter(whole, 8));
 }
 
 TEST(newer_files_are_refused_by_name)
@@ -282,7 +285,8 @@ TEST(fields_out_of_range_are_refused)
     REFUSES(LAYER + 16, 8, 0, "is damaged: layer 0 has no valid false positive rate");
     REFUSES(LAYER + 16, 8, 0x3ff0000000000000, /* 1 */
             "is damaged: layer 0 has no valid false positive rate");
-    static const uint64_t not_closed[] = {0x3ff0000000000001, 0x8000000000000001, 0x7ff8000000000000};
+    static const uint64_t not_closed[] = {0x3ff0000000000001, 0x8000000000000001,
+                                          0x7ff8000000000000};
     for (size_t i = 0; i < sizeof not_closed / sizeof *not_closed; i++) /* above 1, below 0, NaN */
         REFUSES(LAYER + 80, 8, not_closed[i], "is damaged: layer 0 has no valid history");
     REFUSES(INCOMPAT, 4, 1, "is damaged: its header has the wrong length");
@@ -500,6 +504,41 @@ static const char *reason_of(const struct header *h)
     return format_decode(slot, len, &back, &err) ? "(accepted)" : err.text;
 }
 
+TEST(a_file_goes_on_in_either_slot)
+{
+    static const unsigned its_own[] = {ID, ID + 15, SEED, PREP, CREATED};
+    uint8_t start[2 * FORMAT_PAGE], *slot[] = {start + FORMAT_SLOT_A, start + FORMAT_SLOT_B};
+    const struct header h = sample(1), compact = with_batches(1);
+    for (int i = 0; i < 2; i++) {
+        format_encode(&h, slot[0]);
+        format_encode(&h, slot[1]);
+        memset(slot[!i], 0, FORMAT_PAGE);
+        CHECK(format_continues(start, &h));
+        slot[i][EPOCH]++;
+        CHECK(format_continues(start, &h));
+        slot[i][EPOCH] -= 2;
+        CHECK(!format_continues(start, &h));
+        slot[i][EPOCH]++;
+        for (size_t j = 0; j < sizeof its_own / sizeof *its_own; j++) {
+            slot[i][its_own[j]] ^= 1;
+            CHECK(!format_continues(start, &h));
+            slot[i][its_own[j]] ^= 1;
+        }
+        CHECK(format_continues(start, &h));
+    }
+    size_t len = format_encode(&compact, start);
+    CHECK(format_continues(start, &compact));
+    for (size_t i = 0; i < len; i++) {
+        start[i] ^= 1;
+        CHECK(!format_continues(start, &compact));
+        start[i] ^= 1;
+    }
+    struct header mixed = sample(2);
+    CHECK_STR(format_kind_name(&mixed), "bloom");
+    mixed.layers[1].kind = kind_compact();
+    CHECK_STR(format_kind_name(&mixed), "mixed");
+}
+
 TEST(layers_fit_each_other)
 {
     struct header ring = sample(1), sets = with_batches(0), mixed = sample(2);
@@ -600,6 +639,7 @@ int main(int argc, char **argv)
     RUN(a_kind_that_changes_is_not_in_an_immutable_file);
     RUN(batches_are_behind_the_layer);
     RUN(batches_that_cannot_be_are_refused);
+    RUN(a_file_goes_on_in_either_slot);
     RUN(layers_fit_each_other);
     RUN(tables_take_no_page_more_than_they_need);
     RUN(whatever_is_accepted_lies_inside_the_file);
