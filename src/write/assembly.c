@@ -150,12 +150,16 @@ bool assembly_measure(struct assembly *a, struct err *err)
 {
     uint8_t *data[FORMAT_MAX_LAYERS];
     struct header *h = &a->header;
+    struct layers layers = {h, data};
     struct mapped map;
     if (!mapped_open(&map, a->file.fd, h->file_len, a->out))
         return fail_errno(err, "cannot map '%s'", a->out);
     for (unsigned i = 0; i < h->n_layers; i++)
         data[i] = (uint8_t *)map.data + h->layers[i].data_off;
-    layers_measure((struct layers){h, data}, a->threads, a->each, &a->census);
+    if (a->prints)
+        layers_measure(layers, a->threads, a->each, &a->census);
+    else
+        layers_census_each(layers, a->threads, a->each);
     mapped_close(&map);
     return true;
 }

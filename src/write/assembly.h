@@ -107,7 +107,8 @@ void assembly_take(struct assembly *a, unsigned i, enum origin_how how, const st
  * header: the file begins anew. */
 bool assembly_write(struct assembly *a, struct err *err);
 
-/* Takes the census of each layer and of the whole from the written file. */
+/* Takes the census of each layer from the written file, and that of the whole if it is printed: its
+ * FPR may take a sample. */
 bool assembly_measure(struct assembly *a, struct err *err);
 
 /* Counts the keys that the bits of each layer show (a->each), as if each had been given once, in
