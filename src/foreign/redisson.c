@@ -60,9 +60,10 @@ static uint64_t value(uint64_t variant, uint64_t h1, uint64_t h2, unsigned i)
 }
 
 /* A key with the u of one of n keys, n / m = -ln(1 - set) / k, has k / 2 positions in common with
- * it if the multiples wrap alike. How often they do, and what else coincides, depends on the
- * factors of m: the rest was fitted to simulations with k = 7 to 20, m = 3600 to 200003 and 0.2 to
- * 0.5 of the bits set, to within a factor of 4. */
+ * it if the multiples wrap alike. That the first of them, u, is set is in the formula already. How
+ * often they wrap alike, and what else coincides, depends on the factors of m: the rest was fitted
+ * to simulations with k = 7 to 20, m = 3600 to 200003 and 0.2 to 0.5 of the bits set, to within a
+ * factor of 4. */
 static double excess(const struct layer *layer, double set)
 {
     struct classic c = classic_of(layer);
@@ -71,7 +72,7 @@ static double excess(const struct layer *layer, double set)
     if (set >= 1)
         return 0;
     unsigned others = c.k - c.k / 2;
-    double one = -log1p(-set) / c.k * pow(set, others);
+    double one = -log1p(-set) / c.k * fmax(0, pow(set, others) - pow(set, c.k - 1));
     return alike * one + set * set / 2 / (double)c.m;
 }
 

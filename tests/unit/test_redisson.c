@@ -204,6 +204,24 @@ TEST(a_spec_comes_back)
     }
 }
 
+/* Of h1, u and h1 + u, each two are independent. */
+TEST(up_to_three_positions_have_the_fpr_of_the_formula)
+{
+    static const char *const specs[] = {
+        "redisson:bits=5592,k=1", "redisson:bits=5591,k=1", "redisson:bits=4096,k=1",
+        "redisson:bits=5592,k=2", "redisson:bits=5591,k=3", "redisson:bits=4096,k=3",
+    };
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++)
+        for (double n = 100; n < 1e5; n *= 2) {
+            struct layout_filter f;
+            struct err err;
+            MUST(import(specs[i], 0, 0, &f, &err));
+            struct classic c = classic_of(&f.layer[0]);
+            double formula = pow(-expm1(-n * c.k / (double)c.m), c.k);
+            CHECK(fabs(f.layer[0].kind->fpr_at(&f.layer[0], n) - formula) < 1e-3);
+        }
+}
+
 int main(void)
 {
     RUN(positions_are_those_of_redisson);
@@ -212,5 +230,6 @@ int main(void)
     RUN(given_numbers_are_used_for_a_new_filter);
     RUN(the_configuration_is_what_redisson_writes);
     RUN(a_spec_comes_back);
+    RUN(up_to_three_positions_have_the_fpr_of_the_formula);
     return check_done();
 }
