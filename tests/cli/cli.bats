@@ -113,6 +113,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     refuses "seen: 'qurey' is not a command; did you mean 'query'?" seen qurey f
     try ''
     refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
+    refuses "seen: 'QUERY' is not a command; did you mean 'query'?" seen QUERY f
     echo a >lines
     quiet seen create f lines
     refuses "seen: 'lines' is a file, not a command; to print each of its lines once: seen dedup <lines; \

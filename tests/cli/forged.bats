@@ -10,6 +10,12 @@ load ../lib/helpers
 @test "a page whose contents are not valid is told from one that does not match its checksum" {
     seq 20000 | seen create --compact --no-profile c.seen
     page=$((($(seen stats --json c.seen | jq '.layers[0].bytes') - 1) / 4096))
+    # A rate that its columns do not keep adds none.
+    cp c.seen f.seen
+    forge f.seen layer.0.fpr=1e-13
+    quiet seen shrink --fpr 0.1 f.seen -o out.seen
+    equal "$(seen query -c out.seen <(seq 20000))" 20000
+    seen verify out.seen
     forge c.seen entry.0.segments0=65537
     wanted="matches its checksum, but entry 0 of its directory is not valid"
     run -2 --separate-stderr seen verify c.seen

@@ -548,6 +548,25 @@ TEST(layers_fit_each_other)
     sets.layers[1] = sets.layers[0];
     format_place(&sets);
     CHECK_STR(reason_of(&sets), "is damaged: layer 0 counts keys, but is not alone");
+    sets.n_layers = 1;
+    sets.state = STATE_WRITING;
+    format_place(&sets);
+    CHECK_STR(reason_of(&sets), "is damaged: its header has no valid state");
+    sets.state = STATE_CLEAN;
+    sets.policy = POLICY_GROW;
+    CHECK_STR(reason_of(&sets), "is damaged: its header has no valid policy");
+    /* Some layouts take one hash of a key, as under a secret, but not that one. */
+    struct header keyed = sample(1);
+    const struct kind *kind;
+    keyed.hash = hash_keyed();
+    keyed.incompat |= INCOMPAT_SECRET;
+    CHECK_STR(reason_of(&keyed), "(accepted)");
+    for (unsigned i = 0; (kind = kind_number(i)) != NULL; i++) {
+        keyed.layers[0].kind = kind;
+        if (kind_is_foreign(kind))
+            CHECK_STR(reason_of(&keyed),
+                      "is damaged: layer 0 is of a kind that its hash function does not fit");
+    }
     mixed.layers[1] = sets.layers[0];
     format_place(&mixed);
     CHECK_STR(reason_of(&mixed), "is damaged: layer 1 counts keys, but is not alone");

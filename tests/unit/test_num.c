@@ -100,10 +100,23 @@ TEST(counts_that_are_none)
     CHECK(!num_count("1.5", &v));
     CHECK(!num_count("1e-1", &v));
     CHECK(!num_count("1.2345k", &v));
+    CHECK(!num_count("0e1000", &v));
     CHECK(!num_count("1E", &v)); /* exa, or an exponent cut short? */
     CHECK(!num_count("50%", &v));
     CHECK(!num_count("1KiB", &v));
     CHECK(!num_count("1/2", &v));
+}
+
+TEST(seconds)
+{
+    unsigned ms = 0;
+    CHECK(num_seconds("0.001", &ms) && ms == 1);
+    CHECK(num_seconds("1e6", &ms) && ms == 1000000000);
+    CHECK(!num_seconds("1000000.001", &ms));
+    CHECK(!num_seconds("0", &ms));
+    CHECK(!num_seconds("0.0001", &ms));
+    CHECK(!num_seconds("1s", &ms));
+    CHECK(!num_seconds("s", &ms));
 }
 
 TEST(bytes)
@@ -154,6 +167,13 @@ TEST(probabilities)
     CHECK(!num_fpr("1.5", &v));
     CHECK(!num_fpr("100%", &v));
     CHECK(!num_fpr("2/2", &v));
+    char digits[114];
+    memset(digits, '1', 113);
+    digits[0] = '.';
+    digits[112] = digits[113] = '\0';
+    CHECK(num_fpr(digits, &v) && v == 1.0 / 9);
+    digits[112] = '1';
+    CHECK(!num_fpr(digits, &v)); /* more digits than are read */
     CHECK(!num_fpr("1/0", &v));
     CHECK(!num_fpr("0/0", &v));
     CHECK(!num_fpr("1e-3k", &v));
@@ -314,6 +334,7 @@ int main(void)
     RUN(nonsense_is_refused);
     RUN(counts);
     RUN(counts_that_are_none);
+    RUN(seconds);
     RUN(bytes);
     RUN(probabilities);
     RUN(ratios);

@@ -104,9 +104,6 @@ bool ribbon_drop(const struct target *target, const struct layer *from, const ui
 {
     struct drop d = {
         .target = target, .from = ribbon_of(from), .to = ribbon_of(target->layer), .data = data};
-    if (width(&d.to) > width(&d.from))
-        return fail(err, "cannot write '%s': the filter has fewer columns than its rate takes",
-                    target->name);
     bool ok = drop_layer(&d, from, err);
     *fpr = ribbon_layer_fpr(&d.to, from, data);
     free(d.directory);
