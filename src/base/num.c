@@ -213,7 +213,7 @@ static bool parse_fraction(const char *s, double *out)
     if (*rest != '/')
         return false;
     rest = scan_decimal(rest + 1, &below);
-    if (rest == NULL || *rest != '\0' || !decimal_double(&below, 0, &divisor) || divisor <= 0)
+    if (rest == NULL || *rest != '\0' || !decimal_double(&below, 0, &divisor))
         return false;
     *out /= divisor;
     return isfinite(*out);

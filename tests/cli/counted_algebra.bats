@@ -272,6 +272,10 @@ END
         seen compare a folded
     rejects "seen: 'a' and 'folded' cannot be subtracted: they differ in --ignore-case (of 'folded')" \
         seen merge --subtract -o out a folded
+    for both in 'growing bloom' 'bloom growing'; do
+        # shellcheck disable=SC2086 # two
+        rejects "seen: 'growing' cannot be compared: it has "*" layers; make it again from its keys" seen compare $both
+    done
     rejects "seen: 'a' is of kind counted and 'bloom' of kind bloom; filters of two kinds cannot be compared" \
         seen compare a bloom
     rejects "seen: 'bloom' and 'other' differ in size or number of probes, so they cannot be compared; make them with --like one of them" \

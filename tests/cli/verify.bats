@@ -175,12 +175,18 @@ END
     run -0 seen verify f.seen
     [ "$output" = "f.seen: ok" ]
     # A writer to which all keys are known has changed no page.
+    rm f.seen
+    make_filter 60000
     coproc known { exec seen dedup --annotate f.seen; }
     head -n 1 keys >&"${known[1]}"
     read -r -u "${known[0]}"
     [[ $REPLY == -* ]]
     run -0 seen verify f.seen
     [ "$output" = "f.seen: ok" ]
+    # What is damaged beside it has to wait.
+    poke f.seen "$(seen stats --json f.seen | jq '.bytes - 100')" a5
+    run -2 --separate-stderr seen verify --repair f.seen
+    [ "$stderr" = "seen: keys are being added to 'f.seen': run this again when that has ended" ]
     eval "exec ${known[1]}>&-"
 }
 

@@ -10,6 +10,7 @@
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "kind/counted/counted.h"
+#include "kind/ribbon/ribbon.h"
 #include "random.h"
 
 /* Offsets as man/seen.5 gives them, on purpose not taken from the module. */
@@ -398,8 +399,14 @@ TEST(layers_end_where_the_file_ends)
 
 TEST(geometry_is_asked_of_the_kind)
 {
-    const char *why = reason(LAYER + 32, 8, UINT64_MAX);
-    CHECK(why != NULL && strncmp(why, "is damaged: layer 0: ", 21) == 0);
+    REFUSES(LAYER + 32, 8, 0, "is damaged: layer 0: its page count does not fit its length");
+    REFUSES(LAYER + 32, 8, 2, "is damaged: layer 0: its page count does not fit its length");
+    REFUSES(LAYER + 40, 8, 0, "is damaged: layer 0: its number of probes is out of range");
+    REFUSES(LAYER + 40, 8, 23, "is damaged: layer 0: its number of probes is out of range");
+    REFUSES(LAYER + 40, 8, 3, "is damaged: layer 0: its number of lines is out of range");
+    REFUSES(LAYER + 48, 8, 0, "is damaged: layer 0: its number of lines is out of range");
+    REFUSES(LAYER + 48, 8, 4, "is damaged: layer 0: its number of lines is out of range");
+    REFUSES(LAYER + 56, 8, 1, "is damaged: layer 0: its geometry has an unknown field");
 }
 
 TEST(a_kind_that_changes_is_not_in_an_immutable_file)
@@ -539,6 +546,58 @@ TEST(a_file_goes_on_in_either_slot)
     CHECK_STR(format_kind_name(&mixed), "mixed");
 }
 
+static const char *reason_of_geometry(const struct header *h, const uint64_t geometry[4])
+{
+    struct header forged = *h;
+    memcpy(forged.layers[0].geometry, geometry, sizeof forged.layers[0].geometry);
+    return reason_of(&forged);
+}
+
+struct geometry {
+    uint64_t is[4];
+    const char *why;
+};
+
+TEST(geometry_of_compact_layers_and_of_sets_is_checked)
+{
+    static const struct geometry compact[] = {
+        {{0, 1, 1, 0}, "(accepted)"},
+        {{7, 128, 32, 0}, "(accepted)"},
+        {{RIBBON_MAX_BITS + 1, 1, 20, 0}, "its number of prefix bits is out of range"},
+        {{0, 2, 20, 0}, "its directory does not fit its length"},
+        {{8, 256, 20, 0}, "its directory does not fit its length"},
+        {{0, 1, 0, 0}, "its number of columns is out of range"},
+        {{0, 1, 33, 0}, "its number of columns is out of range"},
+        {{0, 1, 32, 1}, "its number of columns is out of range"},
+        {{0, 1, 20, (uint64_t)1 << 32}, "its number of columns is out of range"},
+    };
+    static const struct geometry counted[] = {
+        {{20, 17, 5, 6}, "(accepted)"},
+        {{0, 17, 5, 6}, "its number of fingerprint bits is out of range"},
+        {{65, 17, 5, 6}, "its number of fingerprint bits is out of range"},
+        {{20, 17, 5, 4}, "its number of keys is out of range"},
+        {{20, 17, 0, 1}, "its number of keys is out of range"},
+        {{2, 0, 5, 6}, "its number of keys is out of range"},
+        {{20, 16, 5, 6}, "its number of buckets is not that for its keys"},
+    };
+    struct header h = sample(1), set = with_batches(0);
+    h.state = STATE_CLEAN;
+    h.layers[0].kind = kind_compact();
+    h.layers[0].data_len = 128 * RIBBON_ENTRY + 8;
+    format_place(&h);
+    for (size_t i = 0; i < sizeof compact / sizeof *compact; i++) {
+        const char *why = reason_of_geometry(&h, compact[i].is);
+        CHECK_STR(why + (why[0] == '(' ? 0 : 21), compact[i].why);
+    }
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        const char *why = reason_of_geometry(&set, counted[i].is);
+        CHECK_STR(why + (why[0] == '(' ? 0 : 21), counted[i].why);
+    }
+    set.layers[0].data_len = COUNTED_SLACK + 7;
+    format_place(&set);
+    CHECK_STR(reason_of(&set), "is damaged: layer 0: its directory does not fit its length");
+}
+
 TEST(layers_fit_each_other)
 {
     struct header ring = sample(1), sets = with_batches(0), mixed = sample(2);
@@ -659,6 +718,7 @@ int main(int argc, char **argv)
     RUN(batches_are_behind_the_layer);
     RUN(batches_that_cannot_be_are_refused);
     RUN(a_file_goes_on_in_either_slot);
+    RUN(geometry_of_compact_layers_and_of_sets_is_checked);
     RUN(layers_fit_each_other);
     RUN(tables_take_no_page_more_than_they_need);
     RUN(whatever_is_accepted_lies_inside_the_file);

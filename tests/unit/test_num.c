@@ -2,6 +2,7 @@
 /* tags: computing portable */
 #include "base/num.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -174,6 +175,7 @@ TEST(probabilities)
     CHECK(num_fpr(digits, &v) && v == 1.0 / 9);
     digits[112] = '1';
     CHECK(!num_fpr(digits, &v)); /* more digits than are read */
+    CHECK(!num_fpr("1/0", &v) && !num_fpr("0/0", &v));
     CHECK(!num_fpr("1/0", &v));
     CHECK(!num_fpr("0/0", &v));
     CHECK(!num_fpr("1e-3k", &v));
@@ -203,6 +205,7 @@ TEST(integers)
     CHECK(num_int("5", -5, 5, &v) && v == 5);
     CHECK(num_int("0", 0, 0, &v) && v == 0);
     CHECK(!num_int("6", -5, 5, &v));
+    CHECK(!num_int("99999999999999999999", 0, LONG_MAX, &v));
     CHECK(!num_int("-6", -5, 5, &v));
     CHECK(!num_int("", -5, 5, &v));
     CHECK(!num_int("-", -5, 5, &v));

@@ -1022,6 +1022,27 @@ static void rewrite_session_page(int fd)
     CHECK(pwrite(fd, &zero, 1, 2 * FORMAT_PAGE) == 1);
 }
 
+TEST(a_header_that_is_lost_beside_a_writer_is_told)
+{
+    struct filter f, g;
+    struct session s, other;
+    struct err err;
+    uint8_t headers[2 * FORMAT_PAGE];
+    MUST(make("f", 1));
+    int fd = open("f", O_RDWR);
+    CHECK(pread(fd, headers, sizeof headers, 0) == sizeof headers);
+    MUST(filter_open(&f, "f", FILTER_WRITE, &err) && session_begin(&s, &f, &err));
+    CHECK(pwrite(fd, headers, sizeof headers, 0) == sizeof headers);
+    MUST(filter_open(&g, "f", FILTER_WRITE, &err));
+    CHECK(!session_begin(&other, &g, &err));
+    CHECK_STR(err.text, "'f' is damaged: its header was lost while keys were added");
+    CHECK(!session_end(&s, true, &err));
+    CHECK_STR(err.text, "'f' was overwritten while it was in use");
+    filter_close(&g);
+    filter_close(&f);
+    close(fd);
+}
+
 TEST(who_writes_under_a_lock_overwrites_nothing)
 {
     struct filter f;
@@ -1322,6 +1343,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_reader_takes_no_writer_for_damage);
     RUN_CLEAN(a_damaged_slot_is_mended_before_the_other_is_written);
     RUN_CLEAN(a_file_that_is_overwritten_in_place_is_not_believed);
+    RUN_CLEAN(a_header_that_is_lost_beside_a_writer_is_told);
     RUN_CLEAN(who_writes_under_a_lock_overwrites_nothing);
     RUN_CLEAN(repair_blesses_no_damage);
     RUN_CLEAN(a_writer_finds_damage_in_the_last_page_it_touches);
