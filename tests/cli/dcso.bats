@@ -52,6 +52,18 @@ filled()
     [ "$(wc -l <common)" -eq 100 ]
 }
 
+@test "a damaged page that has data of its user is not repaired" {
+    seq 40000 | seen create --layout dcso -n 40000 -p 0.01 f.seen
+    seen export f.seen -o f.bloom
+    printf 'of its user' >>f.bloom
+    seen import --layout dcso f.bloom -o g.seen
+    poke g.seen $(($(size g.seen) - 5)) ff
+    before=$(digest g.seen)
+    run -2 --separate-stderr seen verify --repair g.seen
+    [[ $stderr == "seen: 'g.seen' is damaged: page "*" does not match its checksum, which cannot be repaired: make it again" ]]
+    equal "$(digest g.seen)" "$before"
+}
+
 @test "merge puts filters of another capacity beside, which no file of the program holds" {
     filled a 1 600
     seen import --layout dcso "$vectors/dcso/dc_data.bloom" -o b.seen

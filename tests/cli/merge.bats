@@ -190,6 +190,12 @@ load ../lib/helpers
         rejects "seen: the filters have too many keys for one layer, and a merged file has at most 31 layers; *" \
             seen merge $force -o out h*
     done
+    # No size is a multiple of another.
+    for i in {41..72}; do
+        seen create --empty -s $((4096 * i)) -p 0.01 "size$i"
+    done
+    rejects "seen: the filters are of more than 31 different sizes, too many for one file; make them with --like one of them" \
+        seen merge -o out size*
     # Some of them first.
     for i in {1..4}; do
         run -0 seen merge -o "h$i" "h$i"?

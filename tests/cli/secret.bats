@@ -62,6 +62,14 @@ bytes()
     seen create --secret own/s --new-secret f.seen keys
     ln -s own/s s
     quiet seen query -q --secret s f.seen -k 1
+    if [ "$(id -u)" != 0 ]; then # root looks anywhere
+        exec {secret}<own/s
+        chmod 000 own
+        refuses "seen: cannot look at the directory of secret '/dev/fd/$secret': Permission denied" \
+            seen query -q --secret "/dev/fd/$secret" f.seen -k 1
+        chmod 700 own
+        exec {secret}<&-
+    fi
     local replaced="seen: other users can replace secret 's': its directory must be writable only for you"
     chmod 702 own
     refuses "$replaced" seen query -q --secret s f.seen -k 1
