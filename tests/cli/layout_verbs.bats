@@ -176,6 +176,15 @@ not reach the "*" that was asked for" ]]
     [ "$(seen query -c f.seen "$vectors/keys/keys.txt")" = 1000 ]
 }
 
+@test "repair sets the bits of a byte that is not whole" {
+    seq 100000 >keys
+    run -0 seen create --layout gozero:bits=400001 f.seen keys
+    poke f.seen "$(($(seen stats --json f.seen | jq .bytes) - 100))" 5a5a
+    run -2 seen verify f.seen
+    run -0 seen verify --repair f.seen
+    equal "$(seen query -c f.seen keys)" 100000
+}
+
 @test "a file that is not there is not imported" {
     refuses "seen: cannot open 'none': No such file or directory" seen import --layout dcso none -o f.seen
     [ ! -e f.seen ]
