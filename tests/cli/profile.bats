@@ -14,6 +14,84 @@ looks() { equal "$(fact "$1" keys_look_like)" "$2"; }
     forms other 12 1000
 }
 
+@test "each difference has its words, and a key that shows it" {
+    made=
+    while IFS='~' read -r keys asked says; do
+        # shellcheck disable=SC2059 # the formats of 300 keys
+        [ "$keys" = "$made" ] || printf "$keys\n" {1001..1300} | seen create -p 1e-9 --force f.seen 2>said
+        made=$keys
+        # shellcheck disable=SC2059
+        run -1 --separate-stderr seen query f.seen < <(printf "$asked\n" {1001..1300})
+        equal "$stderr" "seen: note: none of the first 256 keys is in 'f.seen'$says"
+    done <<'TABLE'
+x%d\r~x%d~, but 'x1016\r' is: its keys end in CR, these do not: make it again with --crlf
+x%d~"a","x%d"~, but 'x1016' is: these are rows of CSV, its keys are not: --csv -f NAME takes a field
+x%d~"x%d"~, but 'x1016' is: these are between quotes, its keys are not: --csv --no-header -f 1 drops them
+x%d~{"a":"x%d"}~, but 'x1016' is: these are JSON, its keys are not: --jsonl -f .NAME takes a value
+x%d~a\tx%d~, but 'x1016' is: these have TABs in them, its keys have not: -f 2 takes a field
+x%d~a|x%d~, but 'x1016' is: these have '|' in them, its keys have not: -d'|' -f 2 takes a field
+x%d~a;x%d~, but 'x1016' is: these have ';' in them, its keys have not: -d';' -f 2 takes a field
+x%d~a,x%d~, but 'x1016' is: these have ',' in them, its keys have not: -d, -f 2 takes a field
+x%d~7:x%d~, but 'x1016' is: these have ':' in them, its keys have not: -d: -f 2 takes a field
+x%d~%040x~: these are digests, its keys are not: ask the filter that was made with --digest
+x%d~2024-01-02 x%d~, but 'x1016' is: these have blanks in them, its keys have not: -w -f 2 takes a word
+x%d~ x%d ~, but 'x1016' is: these have blanks around them, its keys have not: -w -f N takes a word
+x%d~'x%d'~, but 'x1016' is: these are between ', its keys are not: tr -d \' <FILE | seen ...
+x%d~a:x%d~, but 'x1016' is: these have ':' in them, its keys have not: -d: -f 2 takes a field
+x%d~a x%d~, but 'x1016' is: these have blanks in them, its keys have not: -w -f 2 takes a word
+x%d~<x%d>~, but 'x1016' is: these begin with '<' or '>', its keys do not
+x%d~a@x%d~, but 'x1016' is: these have '@' in them, its keys have not: -d@ -f 2 takes what follows it
+x%d~a\\x%d~, but 'x1016' is: these have '\' in them, its keys have not
+x%d~x%d.~, but 'x1016' is: these end in '.', its keys do not
+x%d~%d~: these are numbers, its keys are not: is it another field (-f)?
+x%d~a/x%d~, but 'x1016' is: these have '/' in them, its keys have not: -d/ -f -1 takes the name
+x%d~a,b,c,x%d~, but 'x1016' is: these have ',' in them, its keys have not: -d, -f 4 takes a field
+"a","x%d"~x%d~: its keys are rows of CSV, these are not: make it again with --csv -f NAME
+{"a":"x%d"}~x%d~: its keys are JSON, these are not: make it again with --jsonl -f .NAME
+%040x~%040x rest~, but '00000000000000000000000000000000000003f8' is: these begin with a digest and go on, its keys do not: -w -f 1, or -d: -f 1
+%040x~%064x~: these have 64 hexadecimal digits, its keys 40: they are other digests
+%040x~x%d~: its keys are digests, these are not: make it with --digest NAME --input-digests
+%040x rest~%040x~: its keys begin with a digest and go on, these do not: make it again with -w -f 1, or -d: -f 1
+a\tx%d~x%d~: its keys have TABs in them, these have not: the same -f for both
+a;x%d~x%d~: its keys have ';' in them, these have not: the same -d and -f for both
+7:x%d~x%d~: its keys begin with a number and ':', these do not: make it again with -d: -f 2
+a0b1c2d3e4f5061728394a5b6c7d%04x~a0b1c2d3-e4f5-0617-2839-4a5b6c7d%04x~, but 'a0b1c2d3e4f5061728394a5b6c7d03f8' is: these are UUIDs with dashes, its keys are not: tr -d - <FILE | seen ...
+2024-01-02 x%d~x%d~: its keys begin with a date, these do not: make it without the date
+a%d.example~http://a%d.example/p~, but 'a1016.example' is: these begin with http:// or another scheme, its keys do not: -d/ -f 3 takes the host
+a%d.example~www.a%d.example~, but 'a1016.example' is: these begin with www., its keys do not
+http://a%d.example/p~a%d.example/p~, but 'http://a1016.example/p' is: its keys begin with http:// or another scheme, these do not
+http://a%d.example~https://a%d.example~, but 'http://a1016.example' is: these begin with https, its keys do not
+https://a%d.example~http://a%d.example~, but 'https://a1016.example' is: its keys begin with https, these do not
+ x%d ~x%d~: its keys have blanks around them, these have not: make it again with --trim
+www.a%d.example~a%d.example~, but 'www.a1016.example' is: its keys begin with www., these do not
+http://www.a%d.example~http://a%d.example~, but 'http://www.a1016.example' is: its keys begin with www., these do not
+a/x%d~a/x%d/~, but 'a/x1016' is: these end in '/', its keys do not
+a/x%d~./a/x%d~, but 'a/x1016' is: these begin with ./, its keys do not: cut -c 3- FILE | seen ...
+a/x%d~/a/x%d~, but 'a/x1016' is: these begin with '/', its keys do not
+a/x%d~a\\x%d~, but 'a/x1016' is: these have '\' in them, its keys have not
+a/x%d/~a/x%d~, but 'a/x1016/' is: its keys end in '/', these do not
+./a/x%d~a/x%d~, but './a/x1016' is: its keys begin with ./, these do not
+/a/x%d~a/x%d~, but '/a/x1016' is: its keys begin with '/', these do not
+1555%d~+1555%d~, but '15551016' is: these begin with '+', its keys do not
+001555%d~+1555%d~, but '0015551016' is: these begin with '+', its keys do not
++1555%d~1555%d~, but '+15551016' is: its keys begin with '+', these do not
++1555%d~001555%d~, but '+15551016' is: its keys begin with '+', these do not
+e\xcc\x81%d~\xc3\xa9%d~: its keys are in decomposed form (NFD), these are not: uconv -x nfd FILE | seen ...
+\xc3\xa9%d~e\xcc\x81%d~: these are in decomposed form (NFD), its keys are not: uconv -x nfc FILE | seen ...
+\xc3\xa9%d~\xe9%d~: these are not UTF-8, its keys are: iconv -f latin1 -t utf-8 FILE | seen ...
+x%d.~x%d~, but 'x1016.' is: its keys end in '.', these do not
+abc%d~ABC%d~, but 'abc1016' is: these have capitals, its keys small letters: make it with --ignore-case
+ABC%d~abc%d~, but 'ABC1016' is: these have small letters, its keys capitals: make it with --upper
+%d~%07d~: these have zeros before them, its keys have not
+%d~x%d~: its keys are numbers, these are not: is it another field (-f)?
+%d~x@y%d~: these have '@' in them, its keys have not: -d@ -f 2 takes what follows it
+y%d~7:x%d~: these begin with a number and ':', its keys do not: -d: -f 2 (grep without -n)
+y%d~2024-01-02 x%d~: these begin with a date, its keys do not: -w -f N takes a word
+ABCDEF0123456789ABCDEF01234567890123%04d~abcdef0123456789abcdef01234567890123%04d~, but 'ABCDEF0123456789ABCDEF012345678901231016' is: these digests have small letters, its keys capitals: make it with --upper
+abcdef0123456789abcdef01234567890123%04d~ABCDEF0123456789ABCDEF01234567890123%04d~, but 'abcdef0123456789abcdef012345678901231016' is: these digests have capitals, its keys small letters: make it with --ignore-case
+TABLE
+}
+
 @test "other keys of the same form: hardly a note" {
     forms same 40 5000
 }

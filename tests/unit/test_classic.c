@@ -538,6 +538,8 @@ TEST(what_is_wrong_with_a_file_is_said)
          "it is not JSON as the program writes it"},
         {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAA.EAAAAAAAAAAAA==\"}"),
          "it is not JSON as the program writes it"},
+        {"bitsandblooms:bits=x", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
+         "layout bitsandblooms: bits is 'x', but must be a number from 1 to 35184372088832"},
         {"bitsandblooms:bits=65,k=1",
          FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
          "it has bits=64 and k=1: leave both out"},
@@ -582,6 +584,12 @@ TEST(what_the_program_cannot_make_is_refused)
         const char *why;
     } rows[] = {
         {"bitsandblooms", (uint64_t)1 << 45, 0.01, "the filter would have more than 2^45 bits"},
+        {"bitsandblooms:bits=64,k=0", 1, 0.01,
+         "layout bitsandblooms: k is '0', but must be a number from 1 to 4096"},
+        {"gozero:bits=0", 1, 0.01,
+         "layout gozero: bits is '0', but must be a number from 1 to 4294967296"},
+        {"redisson:k=4097", 1, 0.01,
+         "layout redisson: k is '4097', but must be a number from 1 to 4096"},
         {"bitsandblooms:bits=64", 1, 0.01,
          "layout bitsandblooms: give both or none of bits=M and k=K"},
         {"gozero", (uint64_t)1 << 32, 0,

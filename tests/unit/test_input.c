@@ -14,6 +14,7 @@
 
 #include "base/sig.h"
 #include "check.h"
+#include "keys/content.h"
 #include "keys/input.h"
 #include "random.h"
 #include "scratchdir.h"
@@ -933,6 +934,82 @@ TEST(a_signal_ends_a_waiting_read)
     close(ready[0]);
 }
 
+/* The bounds of what is taken for binary data, UTF-16, or records that end in NUL. */
+TEST(what_is_no_list_of_keys)
+{
+#define X8       "xxxxxxxx"
+#define X16      X8 X8
+#define N7       "\0\0\0\0\0\0\0"
+#define N15      N7 "\0" N7
+#define IN(text) text, sizeof text - 1
+    static const char binary[] = "'f' is binary data, not lines: -0 if its records end in NUL, "
+                                 "--no-gzip to take it as it is",
+                      ended[] = "records in 'f' end in NUL, not in newlines: -0 separates them",
+                      joined[] = "'f' has compressed data behind text: for f in FILE...; do gzip "
+                                 "-cdf <\"$f\" | awk 1; done | seen ...";
+#define WIDE(name, from)                                                                           \
+    "'f' is " name " text, and keys are taken byte for byte: iconv -f " from                       \
+    " -t UTF-8 FILE | seen ..."
+    static const struct {
+        const char *text;
+        size_t len;
+        const char *why;
+    } rows[] = {
+        /* a quarter of 64 bytes or more is NUL */
+        {IN(X16 X16 X8 "xxxxxxx\n" N15 "\0"), binary},
+        {IN(X16 X16 X8 "xxxxxxx\n" N15 "xx"), ""},
+        {IN(X16 X16 X8 "xxxxxx\n" N15 "\0"), ""},
+        /* eight control characters, all different, are a twelfth */
+        {IN(X16 X16 X16 X16 X16 X8 "\1\2\3\4\5\6\x0e\x1f"), binary},
+        {IN(X16 X16 X16 X16 X16 X8 "x\1\2\3\4\5\6\x0e\x1f"), ""},
+        {IN("\1\2\3\4\5\6\x7f\x10"), binary},
+        {IN("\1\2\3\4\5\6\x0e"), ""},
+        {IN("\1\2\3\4\5\6\x0e\1\1"), ""},
+        {IN("\1\2\3\4\5\6\x0e\a\r\x1b "), ""},
+        /* records that end in NUL: eight, and no other control character */
+        {IN("a" N7 "\0"), ended},
+        {IN("a" N7), ""},
+        {IN("a" N7 "\0\1"), ""},
+        {IN("a\n" N7 "\0"), ""},
+        /* UTF-16: each newline, and 19 of 20 NULs are on one side, eight at least; 80 % */
+        {IN("a\0b\0c\0d\0e\0f\0g\0\n\0"), WIDE("UTF-16", "UTF-16LE")},
+        {IN("\0a\0b\0c\0d\0e\0f\0g\0\n"), WIDE("UTF-16", "UTF-16BE")},
+        {IN("a\0b\0c\0d\0e\0f\0\n\0"), ""},
+        {IN("a\0b\0c\0d\0e\0f\0g\0\n\0\n\n"), ""},
+        {IN("a\0b\0c\0d\0e\0f\0g\0xxxx\n\0"), WIDE("UTF-16", "UTF-16LE")},
+        {IN("a\0b\0c\0d\0e\0f\0g\0xxxxxx\n\0"), ""},
+        {IN("a\0b\0c\0d\0e\0f\0g\0\n\0\0x"), ""},
+        {IN("\xff\xfe"
+            "a"),
+         WIDE("UTF-16", "UTF-16")},
+        {IN("\xfe\xff"
+            "a"),
+         WIDE("UTF-16", "UTF-16")},
+        {IN("\xff\xfe\0\0"), WIDE("UTF-32", "UTF-32")},
+        {IN("\0\0\xfe\xff"), WIDE("UTF-32", "UTF-32")},
+        {IN("text\n\x1f\x8b\x08\0"), joined},
+        {IN("text\n\x1f\x1f\x8b\x08\b"), joined},
+        {IN("text\n\x1f\x8b\x08"), ""},
+        {IN("text\n\x1f\x8b\x08\1"), ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct err err = {.text = ""};
+        bool ok = content_check("f", rows[i].text, rows[i].len, '\n', false, &err);
+        CHECK(ok == (rows[i].why[0] == '\0'));
+        CHECK_STR(err.text, rows[i].why);
+    }
+    char tail[CONTENT_TAIL];
+    memset(tail, 'x', sizeof tail);
+    memset(tail, 0x80, sizeof tail / 4);
+    memcpy(tail + sizeof tail - 4, "\1\2\3\4", 4);
+    CHECK(content_is_packed(tail));
+    tail[sizeof tail - 1] = 'x';
+    CHECK(!content_is_packed(tail));
+    tail[sizeof tail - 1] = '\4';
+    tail[0] = 'x';
+    CHECK(!content_is_packed(tail));
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
@@ -963,6 +1040,7 @@ int main(int argc, char **argv)
     RUN(progress_ends_at_the_total);
     RUN(the_total_is_unknown_with_what_is_no_file);
     RUN(a_signal_ends_a_waiting_read);
+    RUN(what_is_no_list_of_keys);
     scratchdir_leave();
     return check_done();
 }
