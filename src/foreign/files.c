@@ -82,16 +82,12 @@ static bool spill_foreign(struct foreign_files *f, unsigned i, struct reader *r,
                           uint64_t most, struct err *err)
 {
     uint8_t *buf = f->read[i];
-    uint64_t len = 0, room;
+    uint64_t len = 0;
     ssize_t got = HEAD;
-    if (!disk_space(f->dir, &room, err))
-        return false;
     r->src.most = most_compressed(most);
     while (got > 0) {
         if (len + (size_t)got > most)
             return fail_long(f, i, most, err);
-        if (len + (size_t)got > room)
-            return fail(err, "'%s' has more bytes than '%s' has room for", f->in.name[i], f->dir);
         if (!disk_write(scratch, buf, (size_t)got, len, "a scratch file", err))
             return false;
         len += (size_t)got;

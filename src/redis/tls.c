@@ -153,7 +153,7 @@ static bool read_files(struct tls_context *ctx, struct err *err)
                    ? fail_file("--tls-ca", f->ca, err)
                    : fail(err, "cannot read the system's certificates: %s", last_reason());
     if (f->cert == NULL)
-        return f->key == NULL || fail(err, "--tls-key '%s' needs --tls-cert", f->key);
+        return true;
     const char *key = f->key != NULL ? f->key : f->cert;
     const char *option = f->key != NULL ? "--tls-key" : "--tls-cert";
     if (lib.SSL_CTX_use_certificate_chain_file(ssl, f->cert) != 1)
