@@ -156,6 +156,16 @@ not reach the "*" that was asked for" ]]
     [ "$status" = 2 ]
     refuses "seen: 'own.seen' does not have the layout of another program, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export own.seen -o own.guava
+    refuses "seen: option '--expire': that is too long" seen export --expire 9999999999999999 f.seen -o redis://localhost/k
+    seen create --layout redisbloom -n 1000 rb.seen -k a
+    refuses 'seen: layout redisbloom has two files, which cannot go to standard output' seen export rb.seen -o -
+    # RedisBloom's files have suffixes, so one name may stand for two filters.
+    seen export rb.seen -o it
+    seen export f.seen -o it
+    refuses "seen: 'it' may be of layout guava or redisbloom: --layout says which" seen import --layout auto it -o g.seen
+    [ -w /dev/full ] || return 0
+    run -2 --separate-stderr bash -c 'seen export f.seen -o - >/dev/full'
+    [ "$stderr" = "seen: 'f.seen' cannot be exported: cannot write standard output: No space left on device" ]
 }
 
 @test "a writer that is killed leaves an imported filter that can be repaired" {

@@ -68,6 +68,9 @@ id\turl\n1\t2\n|'(standard input)' has no column 'url'; its columns are 'id\turl
 "id";"the\nurl"\n1;2\n|'(standard input)' is separated by ';', it seems (-d';')
 "id"\t"url"\n|'(standard input)' is separated by TABs, it seems (-d$'\t')
 TABLE
+    { printf 'url\n1\n"'; head -c 5000000 /dev/zero | tr '\0' x; } |
+        refuses 'seen: (standard input):3: is longer than half of --memory (4.00 MiB): is a quote not closed?' \
+            seen create --memory 8M --csv -f url f
     run -2 --separate-stderr seen dedup --csv -f 2 <<<'id;url'
     equal "$stderr" "seen: '(standard input)' has 1 column, no column 2; is it separated by ';' (-d';')?"
     printf 'id\turl\n1\t2\n' | seen dedup --csv -f url -d$'\t' | cmp - <(printf 'id\turl\n1\t2\n')
@@ -96,6 +99,18 @@ TABLE
 {"id":null}|has null there
 {"id":{}}|has an object or an array there
 {"x":1}|has no such member
+TABLE
+    refuses "seen: option '--field': a path is named twice" seen dedup --jsonl -f .a,.b,.a
+    refuses "seen: option '--field': more than 16 paths" seen dedup --jsonl -f "$(printf '.a%d,' {1..16}).b"
+    while IFS='|' read -r path message; do
+        refuses "seen: option '--field': '$path' is no path to a value in JSON: $message; it is .NAME.NAME[NUMBER], with \
+other names in quotes, as .\"a b\"; for more, use jq(1)" seen dedup --jsonl -f "$path"
+    done <<'TABLE'
+a|it does not begin with a dot (column 1)
+.a.|a name or a number is missing (column 3)
+.a b|a dot or [ is missing (column 3)
+."a|this is no string of JSON (column 2)
+.a[1|] is missing (column 5)
 TABLE
 }
 

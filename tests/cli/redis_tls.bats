@@ -182,6 +182,8 @@ relay()
     echo x >empty
     run -2 --separate-stderr seen query --tls-ca empty "$(at a)" -k x
     [[ $stderr == "seen: cannot use --tls-ca 'empty': "* ]]
+    run -2 --separate-stderr seen query --tls-ca ca.crt --tls-cert empty --tls-key client.key "$(at a)" -k x
+    [[ $stderr == "seen: cannot use --tls-cert 'empty': "* ]]
     run -2 --separate-stderr seen query --tls-ca ca.crt --tls-cert client.crt --tls-key server.key "$(at a)" -k x
     [[ $stderr == "seen: cannot use --tls-key 'server.key': key values mismatch" ]]
     refuses "seen: cannot use --tls-key 'locked.key': the key is encrypted ('openssl pkey' decrypts it)" \

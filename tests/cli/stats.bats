@@ -354,6 +354,9 @@ END
     [[ $output == *'seen_filter_damaged_pages{file="f.seen"} 1'* ]]
     [[ $output == *'seen_filter_readable{file="f.seen"} 1'*'seen_filter_readable{file="none.seen"} 0'* ]]
     [ "$(grep -c none.seen <<<"$output")" = 1 ]
+    run -2 --separate-stderr seen stats f.seen
+    [ "$stderr" = "seen: 'f.seen' is damaged: 1 page does not match the checksum, so figures from its bits are \
+unreliable; 'seen verify' names the pages" ]
     refuses "seen: 'f.seen' is given twice" seen stats --prometheus f.seen none.seen f.seen
     refuses 'seen: --prometheus and --json cannot go together' seen stats --json --prometheus f.seen
 }

@@ -337,6 +337,13 @@ TEST(a_spec_is_parsed_or_refused_with_what_is_known)
         CHECK(!layout_parse(bad[i].text, &spec, &err));
         CHECK(strstr(err.text, bad[i].error) != NULL);
     }
+    char text[LAYOUT_TEXT + 1] = "guava:";
+    memset(text + strlen(text), 'x', LAYOUT_TEXT - strlen(text));
+    CHECK(!layout_parse(text, &spec, &err));
+    CHECK_STR(err.text, "the layout is longer than 255 bytes");
+    text[LAYOUT_TEXT - 1] = '\0';
+    CHECK(!layout_parse(text, &spec, &err));
+    CHECK(strstr(err.text, "has no parameter 'xxx") != NULL);
     CHECK(layout_parse("guava:strategy=32,funnel=long", &spec, &err));
     CHECK(spec.kind == &kind_guava && layout_choice(&spec, 0) == 4 &&
           layout_choice(&spec, 1) == 1 && layout_choice(&spec, 2) == 0);
@@ -538,6 +545,10 @@ TEST(what_is_wrong_with_a_file_is_said)
          "it is not JSON as the program writes it"},
         {"bitsandblooms", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAA.EAAAAAAAAAAAA==\"}"),
          "it is not JSON as the program writes it"},
+        {"php:functions=JSHash+Hash", FILE_OF(""),
+         "layout php: no hash function 'Hash': there are BKDRHash, SDBMHash, JSHash, DJBHash, "
+         "DEKHash, FNVHash, ELFHash and PJWHash"},
+        {"php:functions=JSHash+JSHash", FILE_OF(""), "layout php: JSHash is given twice"},
         {"bitsandblooms:bits=x", FILE_OF("{\"m\":64,\"k\":1,\"b\":\"AAAAAAAAAEAAAAAAAAAAAA==\"}"),
          "layout bitsandblooms: bits is 'x', but must be a number from 1 to 35184372088832"},
         {"bitsandblooms:bits=65,k=1",

@@ -151,6 +151,31 @@ TEST(a_bad_line_is_named)
     }
 }
 
+static bool take_none(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+{
+    (void)ctx, (void)file, (void)data, (void)len;
+    return fail(err, "full");
+}
+
+TEST(a_list_that_cannot_be_written_is_a_failure)
+{
+    enum { SET = 4096 };
+    struct err err;
+    struct layout_spec spec;
+    struct layout_filter f;
+    const struct layout_sink sink = {.write = take_none, .name = "a.bits"};
+    uint8_t *data = calloc(1, (size_t)1 << 29);
+    CHECK(data != NULL);
+    if (data == NULL)
+        return;
+    memset(data, 0xff, SET);
+    MUST(layout_parse("php", &spec, &err));
+    MUST(kind_php.layout->design(&spec, 1000, 0.01, &f, &err));
+    CHECK(!kind_php.layout->write(&f, &(const uint8_t *){data}, &sink, &err));
+    CHECK_STR(err.text, "full");
+    free(data);
+}
+
 int main(void)
 {
     RUN(positions_are_the_functions_in_the_order_of_the_list);
@@ -161,5 +186,6 @@ int main(void)
     RUN(positions_stay_inside);
     RUN(a_list_of_positions_is_read_in_any_order);
     RUN(a_bad_line_is_named);
+    RUN(a_list_that_cannot_be_written_is_a_failure);
     return check_done();
 }

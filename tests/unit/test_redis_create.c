@@ -88,6 +88,8 @@ TEST(one_configuration)
     MUST(store_make(second, layout, &err));
     for (unsigned lost = 0; lost < 3; lost++) {
         CHECK(sh("redis a DEL 'k:{%u}:config'", lost) == 0);
+        CHECK(store_open(name, STORE_READ, NULL, &err) == NULL);
+        CHECK(strstr(err.text, ": some of its shards have a configuration, and some have none"));
         struct store *third = prepare(name, 900, ABSENT);
         MUST(store_make(third, layout, &err));
         store_close(third);
