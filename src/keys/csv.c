@@ -157,11 +157,6 @@ bool csv_want(struct csv *csv, const char *list, struct err *err)
             return false;
         if (!is_number) {
             struct slice name = field_value(item, &to);
-            if (name.data < csv->names || name.data >= csv->names + CSV_NAMES) {
-                memcpy(to, name.data, name.len);
-                name.data = to;
-                to += name.len;
-            }
             if (!add_want(csv, name.data, name.len, 0, err))
                 return false;
         }

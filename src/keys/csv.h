@@ -44,7 +44,7 @@ struct csv {
 
 /* Parses a list of columns, itself a record of CSV with commas: names in quotes if they have commas
  * or quotes, or are numbers. N is a number, N-M a range, N- a column and all after it. The struct
- * points into itself: it must not be copied. */
+ * points into itself and into the list: it must not be copied, and the list must stay. */
 bool csv_want(struct csv *csv, const char *list, struct err *err);
 
 /* The columns of one file. */

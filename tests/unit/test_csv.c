@@ -223,6 +223,12 @@ TEST(columns)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECK_STR(columns_of(rows[i][0], rows[i][1]), rows[i][2]);
+    char names[200] = "c0";
+    for (unsigned i = 1; i < 42; i++)
+        sprintf(names + strlen(names), ",c%u", i);
+    const char *why = columns_of("x", names);
+    CHECK(strncmp(why, "has no column 'x'; its columns are 'c0', 'c1', ", 47) == 0);
+    CHECK_STR(why + strlen(why) - 23, "'c38', 'c39' and 2 more");
     char many[CSV_NAMES + 2];
     memset(many, 'a', sizeof many - 1);
     many[CSV_NAMES + 1] = '\0';
