@@ -596,6 +596,14 @@ END
     [[ $stderr == *"-d@ -f 2 takes what follows it" ]]
     seen create --force -0 f.seen <(tr '\n' '\0' <records)
     [ "$(fact f.seen keys_from)" = 'whole NUL-terminated records' ]
+    while IFS='|' read -r options made; do
+        printf 'u;v\a?\n1;2\a3\n' | eval "seen create --force $options f.seen"
+        equal "$(fact f.seen keys_from)" "$made"
+    done <<'END'
+-d $'\a' -f 2|field 2 of lines, separated by byte 0x07
+--csv -d $'\a' -f 2|records of CSV, -f 2, separated by byte 0x07
+--csv -d ';' -f u|records of CSV, -f u, separated by ';'
+END
     seq 1000 | sed 's/.*/&,x,&/' >lines
     seen create --force -d, -f3 f.seen lines
     # Unknown: made empty, from keys of the command line; united with another.

@@ -41,6 +41,9 @@ load ../lib/helpers
 "a|a quote is not closed
 "|a quote is not closed
 TABLE
+    refuses "seen: option '--field': with --no-header, columns have numbers only, not the name 'b'" \
+        seen dedup --csv --no-header -f 1,b
+    refuses "seen: option '--delimiter': no quote and no line's end can separate fields of CSV" seen dedup --csv -d '"'
 }
 
 @test "CSV that breaks its rule, or has not these columns, is refused" {
@@ -68,9 +71,8 @@ id\turl\n1\t2\n|'(standard input)' has no column 'url'; its columns are 'id\turl
 "id";"the\nurl"\n1;2\n|'(standard input)' is separated by ';', it seems (-d';')
 "id"\t"url"\n|'(standard input)' is separated by TABs, it seems (-d$'\t')
 TABLE
-    { printf 'url\n1\n"'; head -c 5000000 /dev/zero | tr '\0' x; } |
-        refuses 'seen: (standard input):3: is longer than half of --memory (4.00 MiB): is a quote not closed?' \
-            seen create --memory 8M --csv -f url f
+    refuses 'seen: (standard input):3: is longer than half of --memory (4.00 MiB): is a quote not closed?' \
+        seen create --memory 8M --csv -f url f < <(printf 'url\n1\n"' && head -c 5000000 /dev/zero | tr "\\0" x)
     run -2 --separate-stderr seen dedup --csv -f 2 <<<'id;url'
     equal "$stderr" "seen: '(standard input)' has 1 column, no column 2; is it separated by ';' (-d';')?"
     printf 'id\turl\n1\t2\n' | seen dedup --csv -f url -d$'\t' | cmp - <(printf 'id\turl\n1\t2\n')

@@ -82,6 +82,9 @@ def lines(keys):
     return "".join(key + "\n" for key in keys).encode()
 
 
+TABLE = b"id,key\n" + b"".join(b"1,%s\n" % key.encode() for key in NEW)
+
+
 class Scenario:
     """make: commands that make the files, as words. run: the command. kept: keys that are in a file
     after whatever happens; then: keys that are in it after success. every: try each fault, as with --all."""
@@ -112,6 +115,9 @@ def scenarios():
     yield Scenario("create from gzip", "create g new.gz", then={"g": NEW})
     yield Scenario("create from gzip in a pipe", "create g", stdin=gzip.compress(lines(NEW), mtime=0), then={"g": NEW})
     yield Scenario("create --header", "create --header 1 -d , -f 2 g table", then={"g": NEW})
+    yield Scenario("create --csv", "create --csv -f key,id g", stdin=TABLE, then={"g": [key + ",1" for key in NEW]})
+    yield Scenario("create --jsonl", "create --jsonl -f . g", stdin=lines(map(str, range(300))),
+                   then={"g": [str(i) for i in range(300)]})
     yield Scenario("create --like", "create --like f g new", f, then={"g": NEW})
     yield Scenario("create --force", "create --force f new", f, then={"f": NEW})
     yield Scenario("create --reproducible", "create --reproducible --compact g new", then={"g": NEW})
@@ -138,6 +144,8 @@ def scenarios():
     yield Scenario("query --annotate", "query --annotate f both", f, **ask)
     yield Scenario("query --confirm", "query --confirm sorted f both", ["create -p 0.3 f old"], **ask)
     yield Scenario("query --header", "query --header 1 -d , -f 2 f table", f, status=1, **ask)
+    yield Scenario("query --csv", "query --csv -f key f table", f, status=1, **ask)
+    yield Scenario("query --list", "query --list old both", **ask)
     yield Scenario("query --also", "query --which --also g f both", f + ["create g new"], **ask)
     yield Scenario("query guava", "query f both", ["create --layout guava -n 1000 f old"], **ask)
     yield Scenario("dedup", "dedup", stdin=lines(both + both), **ask)
@@ -175,8 +183,10 @@ def scenarios():
     yield Scenario("shrink, compact", "shrink -p 0.1 -o g f", compact, then={"g": OLD})
     yield Scenario("merge --subtract", "merge --subtract -o g f h", counted_two, then={"g": OLD})
     yield Scenario("compare", "compare --json f h", two)
-    for layout in ("guava", "dcso", "gozero", "redisbloom"):
+    for layout in ("guava", "dcso", "gozero", "redisbloom", "bitsandblooms:json=yes", "dcso:gzip=yes"):
         spec, size = ("gozero:bits=20000", "") if layout == "gozero" else (layout, "-n 1000 -p 0.01")
+        if layout == "dcso:gzip=yes":  # too large for memory when it is inflated
+            size = "-n 50k -p 0.01"
         make = [f"create --layout {spec} {size} f old"]
         yield Scenario(f"export {layout}", "export f -o x", make)
         yield Scenario(f"import {layout}", f"import --layout {spec} x -o g", make + ["export f -o x"], then={"g": OLD})
@@ -256,7 +266,7 @@ class Trial:
         os.mkdir(self.dir)
         for name, content in {"old": lines(OLD), "new": lines(NEW), "both": lines(OLD + NEW),
                               "sorted": lines(sorted(OLD)), "new.gz": gzip.compress(lines(NEW), mtime=0),
-                              "table": b"id,key\n" + b"".join(b"1,%s\n" % k.encode() for k in NEW)}.items():
+                              "table": TABLE}.items():
             with open(os.path.join(self.dir, name), "wb") as file:
                 file.write(content)
         for words in scenario.make:
