@@ -318,14 +318,21 @@ static bool keys_fit(const struct create *c)
     unsigned generations = c->design.generations;
     double need = keys_held(c) * (generations > 0 ? generations : 1);
     bool more = holds_more(c);
-    return say_error("%s%s distinct keys are more than the %llu that %s is for: its false-positive "
-                     "rate would be %.3g instead of %.3g; %s --capacity %s%s",
-                     more ? "at least " : "", num_show_count(held, keys_held(c)),
-                     (unsigned long long)layer->n_design,
-                     generations > 0 ? "a generation of the filter" : "the filter", census->fpr,
-                     promised,
-                     c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
-                     num_show_count(capacity, need), more ? " or more" : "");
+    struct err err;
+    fail(&err,
+         "%s%s distinct keys are more than the %llu that %s is for: its false-positive rate would "
+         "be %.3g instead of %.3g; ",
+         more ? "at least " : "", num_show_count(held, keys_held(c)),
+         (unsigned long long)layer->n_design,
+         generations > 0 ? "a generation of the filter" : "the filter", census->fpr, promised);
+    if (c->design.size != 0 ||
+        (c->design.layout != NULL && design_fixes_size(c->design.layout, c->design.p)))
+        fail_more(&err, "it needs a larger size");
+    else
+        fail_more(&err, "%s --capacity %s%s",
+                  c->like != NULL ? "a filter for them, and others like it, need" : "it needs",
+                  num_show_count(capacity, need), more ? " or more" : "");
+    return say_failure(&err);
 }
 
 static void print_created(const struct create *c)

@@ -258,7 +258,8 @@ first, then the files of keys" seen create $force foreign keys
     # Within the hundredth that the spread of bits may cost.
     quiet seen create --fixed -n 19990 --force f keys
     # A size fixes it, too; without either it grows.
-    rejects "*--capacity 20000" seen create -s 24K -p 1e-3 --force f keys
+    rejects "*; it needs a larger size" seen create -s 24K -p 1e-3 --force f keys
+    rejects "*; it needs a larger size" seen create -s 24K -n 1000 --force f keys
     quiet seen create -n 10000 --force f keys
     seen stats --json f | jq -e '.layers[0].n_design == 20000 and .policy == "grows" and .fpr_current <= 1e-3'
 }

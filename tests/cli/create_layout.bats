@@ -96,6 +96,7 @@ make()
     run -2 --separate-stderr seen create --layout guava -n 1000 -p 0.01 g.seen keys
     [[ $stderr == "seen: 2000 distinct keys are more than the 1000 that the filter is for:"*"it needs --capacity 2000" ]]
     [ ! -e g.seen ]
+    rejects "*; it needs a larger size" seen create --layout gozero:bits=8000 -n 500 g.seen keys
 }
 
 @test "--like copies size, hash and encoding; the filters unite" {
