@@ -62,12 +62,20 @@ static double each_at(const struct writer *w, double n)
     return 1 / fmax(LEAST_NEW, 1 - newest(w)->kind->fpr_at(newest(w), n));
 }
 
+/* The keys in the layer for which bits are counted: those of the limit or, if there is none, of the
+ * warning. */
+static double next_limit(const struct writer *w)
+{
+    bool warns = isinf(w->max_n) && !w->out->too_full && !format_grows(header_of(w));
+    return warns ? w->warn_n : w->max_n;
+}
+
 static void count_from(struct writer *w, double n)
 {
     w->n = n;
     w->counted = w->session.counters.keys_added;
     w->each = each_at(w, n);
-    w->each_most = each_at(w, (n + w->max_n) / 2);
+    w->each_most = each_at(w, (n + next_limit(w)) / 2);
 }
 
 /* Counts the bits of the layer. Its number of keys is then that for which the formula gives the FPR
@@ -95,7 +103,7 @@ static const double SPARE = 3;
 static bool is_near_limit(const struct writer *w, double n)
 {
     double since = (double)(w->session.counters.keys_added - w->counted) * w->each_most;
-    return since + n + SPARE * w->each > (w->max_n - w->n) / 2;
+    return since + n + SPARE * w->each > (next_limit(w) - w->n) / 2;
 }
 
 /* Would the FPR be within the limit, if there is one, with n more keys? */

@@ -205,6 +205,14 @@ full()
     seq 10000 >keys
     quiet seen create -n 10000 -p 0.001 g keys
     quiet seen add g keys
+    # In time, where there is no limit: nearly each new key counts for several.
+    for p in 0.1 0.5 0.9; do
+        quiet seen create --fixed --empty -n 100000 -p $p --force h
+        run -0 --separate-stderr seen add h <(seq 300000)
+        [ "${#stderr_lines[@]}" = 1 ]
+        rate=${stderr#*rate is }
+        awk "BEGIN { r = ${rate%%,*}; exit !(r >= 1.01 * $p && r < 1.04 * $p) }" || { echo "$p: $stderr"; false; }
+    done
 }
 
 @test "--no-sync leaves a clean file too" {
