@@ -144,7 +144,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
     seq 10 >keys
     quiet seen create f keys
     old=$(digest f)
-    seq 20 | refuses "seen: 'f' exists (--force replaces it); 'seen add' adds keys to it" seen create f
+    refuses "seen: 'f' exists (--force replaces it); 'seen add' adds keys to it" seen create f <keys
     [ "$(digest f)" = "$old" ]
     echo hello >foreign
     mkfifo fifo
