@@ -26,8 +26,9 @@ static bool say_bad(struct batch *b, enum key_verdict verdict)
     case KEY_NO_JSON:
         return fail_more(err, " (--skip-bad skips such records)");
     case KEY_NO_VALUE:
-        if (rule->csv != NULL)
-            return fail(err, "the columns of the key are empty (--skip-bad skips such records)");
+        if (rule->csv != NULL || rule->paths != NULL)
+            return fail(err, "the %s of the key are empty (--skip-bad skips such records)",
+                        rule->csv != NULL ? "columns" : "values");
         if (rule->field[1] != 0 || rule->rest)
             return fail(err, "all fields of the key are empty (--skip-bad skips such records)");
         return fail(err, "field %d is empty (--skip-bad skips such records)", rule->field[0]);
@@ -247,6 +248,7 @@ static enum key_verdict take_json(struct batch *b, size_t i, char **to, struct s
     if (line.len == 0 || (line.len == 1 && line.data[0] == '\r'))
         return KEY_COMMENT;
     char *begin = *to;
+    bool empty = true;
     for (unsigned p = 0; p < paths->n; p++) {
         /* No value is named twice. With the quotes and the separator that it has in the line, it is
          * at least as long there as in the key: so the key has at most the line's bytes, and there
@@ -257,17 +259,18 @@ static enum key_verdict take_json(struct batch *b, size_t i, char **to, struct s
             jsonl_why(&b->found, line.data, line.len, &b->bad_reason);
             return KEY_NO_JSON;
         }
+        empty &= b->found.len == 0;
         if (paths->n == 1) {
             *key = (struct slice){b->found.key, b->found.len};
             *to += b->found.key == room ? b->found.len : 0;
-            return KEY_GOOD;
+            return empty ? KEY_NO_VALUE : KEY_GOOD;
         }
         if (p > 0)
             *(*to)++ = ',';
         *to = put_field(b->found.key, b->found.len, *to);
     }
     *key = (struct slice){begin, (size_t)(*to - begin)};
-    return KEY_GOOD;
+    return empty ? KEY_NO_VALUE : KEY_GOOD;
 }
 
 /* Extracts the key of record i and prepares it. Advances *to past fields that are joined there. A
@@ -279,18 +282,20 @@ static enum key_verdict make_one_key(struct batch *b, size_t i, char **to, struc
     *key = (struct slice){b->record[i], (size_t)(b->record[i + 1] - b->record[i]) - whole};
     if (rule->given)
         return prepare_key(key, rule, *to);
-    if (rule->csv != NULL || rule->paths != NULL) {
-        enum key_verdict found =
-            rule->csv != NULL ? take_csv(b, i, to, key) : take_json(b, i, to, key);
-        return found == KEY_GOOD ? prepare_key(key, rule, *to) : found;
+    enum key_verdict verdict;
+    if (rule->csv != NULL) {
+        verdict = take_csv(b, i, to, key);
+    } else if (rule->paths != NULL) {
+        verdict = take_json(b, i, to, key);
+    } else {
+        if (rule->comments && key->len > 0 && key->data[0] == '#')
+            return KEY_COMMENT;
+        if (rule->crlf && whole && key->len > 0 && key->data[key->len - 1] == '\r')
+            key->len--;
+        if (rule->field[0] == 0)
+            return prepare_key(key, rule, *to);
+        verdict = field_take(key, rule, to, &b->missing);
     }
-    if (rule->comments && key->len > 0 && key->data[0] == '#')
-        return KEY_COMMENT;
-    if (rule->crlf && whole && key->len > 0 && key->data[key->len - 1] == '\r')
-        key->len--;
-    if (rule->field[0] == 0)
-        return prepare_key(key, rule, *to);
-    enum key_verdict verdict = field_take(key, rule, to, &b->missing);
     if (verdict == KEY_GOOD && (rule->prep != 0 || rule->digested))
         verdict = prepare_key(key, rule, *to);
     return verdict == KEY_GOOD && key->len == 0 ? KEY_NO_VALUE : verdict;

@@ -92,6 +92,14 @@ TABLE
     reader verify f
     printf '%s\n' '{"a":"x,y","b":"z"}' '{"a":"x","b":"y,z"}' '{"b":"z","a":"x,y"}' >pairs
     seen dedup --jsonl -f .a,.b <pairs | cmp - <(head -n 2 pairs)
+    printf '%s\n' '{"a":"","b":"z"}' '{"a":"","b":""}' '{"b":"z","a":""}' '{"a":"","b":""}' >pairs
+    seen dedup --jsonl -f .a,.b --skip-bad <pairs | cmp - <(head -n 1 pairs)
+    seen dedup --jsonl -f .a,.b --keep-bad <pairs | cmp - <(sed 3d pairs)
+    # Blanks are nothing with --trim.
+    printf '%s\n' '{"id":" "}' '{"id":"a"}' '{"id":"  "}' >blank
+    seen dedup --jsonl -f .id --trim --skip-bad <blank | cmp - <(sed -n 2p blank)
+    printf '%s\n' id,n ' ,1' a,2 '"  ",3' >blank
+    seen dedup --csv -f id --trim --skip-bad <blank | cmp - <(sed -n '1p;3p' blank)
     while IFS='|' read -r line message; do
         run -2 --separate-stderr seen dedup --jsonl -f .id <<<"$line"
         equal "$stderr" "seen: (standard input):1: $message (--skip-bad skips such records)"
@@ -99,6 +107,7 @@ TABLE
 {"id":NaN}|is not JSON: NaN and Infinity are no numbers there (column 7)
 {"id":1|is not JSON: it ends too early (column 8)
 {"id":null}|has null there
+{"id":""}|the values of the key are empty
 {"id":{}}|has an object or an array there
 {"x":1}|has no such member
 TABLE

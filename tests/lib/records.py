@@ -115,7 +115,7 @@ def check_jsonl():
             found = json.loads(line.decode(), parse_int=Spelling, parse_float=Spelling, parse_constant=refuse)
             found = found["id"] if isinstance(found, dict) else None
             key = {True: "true", False: "false"}.get(found, found) if isinstance(found, (bool, str)) else None
-            key = None if key is None else key.encode()
+            key = key.encode() if key else None
         except (ValueError, KeyError, UnicodeError):
             key = None
         if key is not None and key not in known:
