@@ -210,14 +210,14 @@ TEST(owner_and_mode_are_kept_where_permitted)
         CHECK(newfile_open(&nf, "f", true, &err) == (i < 4));
         newfile_close(&nf);
     }
-    CHECK_STR(err.text, "cannot set the owner of 'f': Input/output error");
+    CHECK(strncmp(err.text, "cannot set the owner of 'f': ", 29) == 0);
     owner_errno = 0;
     for (size_t i = 0; i < 5; i++) {
         mode_errno = refusals[i];
         CHECK(newfile_open(&nf, "f", true, &err) == (i < 2));
         newfile_close(&nf);
     }
-    CHECK_STR(err.text, "cannot set the mode of 'f': Input/output error");
+    CHECK(strncmp(err.text, "cannot set the mode of 'f': ", 28) == 0);
     mode_errno = 0;
     CHECK(holds("f", magic));
     unlink("f");
