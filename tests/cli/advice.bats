@@ -350,7 +350,7 @@ json.dump([{"id": n, "text": x} for n, x in enumerate(lines, 2**63 - 3)], sys.st
     command=$(sed -n 's/.*; \(python3 .*\) | seen .*/\1/p' <<<"$stderr")
     sh -c "${command//FILE/array}" >got
     seen create -p 1e-9 i.seen < <(tr -d '\0' <list | awk 1)
-    equal "$(seen query -c --jsonl -f .text i.seen got)" "$(wc -l <got)"
+    equal "$(seen query -c --jsonl -f .text --skip-bad i.seen got)" "$(grep -vc '"text": ""' got)"
     seen create -p 1e-9 j.seen < <(for i in 5 6 7 8 9; do echo 922337203685477580$i; done)
     [ "$(seen query -c --jsonl -f .id j.seen got)" = 5 ]
 }
