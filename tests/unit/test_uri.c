@@ -133,13 +133,15 @@ TEST(refusals)
     refused("redis://h/0/urls",
             "a database is given by ?db=0 (in a key that begins so, write the / as "
             "%2F)");
-    refused("redis://h/16/a?db=1",
-            "a database is given by ?db=16 (in a key that begins so, write the "
+    refused("redis://h/19/a?db=1",
+            "a database is given by ?db=19 (in a key that begins so, write the "
             "/ as %2F)");
     MUST(parse("redis://h/0%2Furls"));
     check_key("0/urls", 6);
     MUST(parse("redis://h/0"));
     MUST(parse("redis://h/a/0/b"));
+    MUST(parse("redis://h//a"));
+    check_key("/a", 2);
     MUST(parse("redis+unix:///s?key=0/urls"));
 }
 
