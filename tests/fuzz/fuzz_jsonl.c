@@ -259,12 +259,12 @@ static char *put_field(char *to, const char *text, size_t len)
     return to;
 }
 
-/* The key of a line, at `to`; -1: none. */
+/* The key of a line, at `to`; -1: none. Of several values, some may be empty. */
 static long key_of(struct reader *r, const struct key_paths *paths, const char *line, size_t len,
                    char *to)
 {
     char *room = malloc(len + !len), *at = to;
-    bool good = true;
+    bool good = true, empty = true;
     MUST(room != NULL);
     for (unsigned i = 0; i < paths->n; i++) {
         struct err err = {.text = ""};
@@ -278,6 +278,7 @@ static long key_of(struct reader *r, const struct key_paths *paths, const char *
             continue;
         }
         MUST(found.len == r->len && memcmp(found.key, r->key, r->len) == 0);
+        empty &= r->len == 0;
         if (i > 0)
             *at++ = ',';
         if (paths->n > 1) {
@@ -288,7 +289,7 @@ static long key_of(struct reader *r, const struct key_paths *paths, const char *
         }
     }
     free(room);
-    return good ? (long)(at - to) : -1;
+    return good && !empty ? (long)(at - to) : -1;
 }
 
 static void check_lines(const struct key_rule *rule, const char *text, size_t len)
