@@ -52,6 +52,11 @@ filled()
     [ "$(wc -l <common)" -eq 100 ]
 }
 
+@test "import --json has the numbers of stats" {
+    seen import --json --layout dcso "$vectors/dcso/dc_n1000_p01.bloom" -o f.seen | jq -c '[.fpr_current, .n_estimate]' >made
+    seen stats --json f.seen | jq -c '[.fpr_current, .n_estimate]' | cmp - made
+}
+
 @test "a damaged page that has data of its user is not repaired" {
     seq 40000 | seen create --layout dcso -n 40000 -p 0.01 f.seen
     seen export f.seen -o f.bloom
