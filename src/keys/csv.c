@@ -295,7 +295,9 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
 {
     size_t mark = mark_len(first, len);
     struct names names = {csv->delimiter, bare(first + mark, len - mark), NULL, 0};
-    *columns = (struct csv_columns){.used = csv->n, .rest = csv->rest};
+    /* All columns are those from the first one on. */
+    bool all = csv->n == 0;
+    *columns = (struct csv_columns){.used = all ? 1 : csv->n, .rest = all || csv->rest};
     if (!check_rule(csv->delimiter, first + mark, len - mark, err))
         return false;
     if (!csv->no_header && names.record.len == 5 && memcmp(names.record.data, "sep=", 4) == 0)
@@ -309,6 +311,8 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
     columns->n = names.n;
     bool ok = resolve_all(csv, &names, columns, err);
     free(names.room);
+    /* A single column is its value, not a record of one. */
+    columns->rest &= columns->used > 1 || columns->column[0] + 1 < (int)names.n;
     return ok;
 }
 
@@ -463,11 +467,6 @@ enum csv_is csv_key(const struct csv_cutter *c, size_t i, const char *record, co
             if (columns->rest && f + 1 == columns->used)
                 field = bare(field.data, (size_t)(end - field.data));
             *to = put_fields(field, delimiter, *to);
-        }
-        if (columns->used == 0) {
-            bool first = columns->first && record == c->data;
-            const char *from = record + (first ? mark_len(record, (size_t)(end - record)) : 0);
-            *to = put_fields(bare(from, (size_t)(end - from)), delimiter, *to);
         }
         text = (struct slice){begin, (size_t)(*to - begin)};
         while (empty < text.len && text.data[empty] == delimiter)

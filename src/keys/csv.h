@@ -50,7 +50,7 @@ bool csv_want(struct csv *csv, const char *list, struct err *err);
 /* The columns of one file. */
 struct csv_columns {
     unsigned n;             /* each record has that many */
-    unsigned used;          /* columns of the key; 0: all */
+    unsigned used;          /* columns of the key, at least 1 */
     int column[CSV_FIELDS]; /* from 0; no two are the same */
     bool rest;
     bool first; /* of a chunk: it is the file's first, and may begin with a byte order mark */

@@ -27,6 +27,12 @@ load ../lib/helpers
     seen create g -k b,c -k c,a
     printf '1,2,3\na,b,c\n' | seen query --csv -f 2,3 g | cmp - <(printf '1,2,3\na,b,c\n')
     printf '1,2,3\na,b,c\n' | seen query --csv -f 3,1 g | cmp - <(printf '1,2,3\na,b,c\n')
+    # A single one is its value, also where -f does not name it.
+    printf 'name\n"Doe, J"\n' >list.csv
+    printf 'id,name\n1,"Doe, J"\n' >table.csv
+    seen create --csv h list.csv
+    seen query --csv -f name h table.csv | cmp - table.csv
+    seen query --csv -f 2- h table.csv | cmp - table.csv
     printf 'a;b\n1;2\n1;"2"\n' | seen dedup --csv -d';' | cmp - <(printf 'a;b\n1;2\n')
     printf '1,2\n1,3\n2,3\n' | seen dedup --csv --no-header -f 1 | cmp - <(printf '1,2\n2,3\n')
     printf ',2\n,2\n1,3\n' | seen dedup --csv --no-header -f 2 | cmp - <(printf ',2\n1,3\n')

@@ -138,7 +138,8 @@ static long key_of(const struct csv *csv, const struct wanted *w, const struct r
                    char *room)
 {
     char *at = to;
-    bool empty = true, joined = w->n != 1 || w->rest != SIZE_MAX;
+    size_t columns = w->n + (w->rest == SIZE_MAX ? 0 : r->n - w->rest);
+    bool empty = true, joined = columns > 1;
     for (size_t i = 0, f; (f = i < w->n ? w->column[i] : w->rest + i - w->n) < r->n; i++) {
         if (i >= w->n && w->rest == SIZE_MAX)
             break;
