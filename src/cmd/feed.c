@@ -24,7 +24,8 @@ const char *tally_where(const struct tally *t)
 static void tally_add(struct tally *t, const struct chunk_tally *of_chunk)
 {
     t->records += of_chunk->records - of_chunk->comments;
-    t->in_file += of_chunk->records + of_chunk->header + of_chunk->newlines;
+    t->in_file += of_chunk->records + of_chunk->header;
+    t->newlines += of_chunk->newlines;
     t->bad += of_chunk->bad;
     t->empty += of_chunk->empty;
     t->hex_len = batch_join_len(t->hex_len, of_chunk->hex_len);
@@ -64,7 +65,7 @@ static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
     struct tally *t = &f->tally;
     tally_add(t, of_chunk);
     if (of_chunk->bad_record)
-        return feed_fail(f, 0, "%s", of_chunk->reason.text);
+        return feed_fail(f, t->newlines, "%s", of_chunk->reason.text);
     uint64_t done, total;
     input_progress(t->input, &done, &total);
     progress_update(done, total, t->records);
@@ -77,7 +78,7 @@ struct batch *feed_next(struct feed_part *part)
     struct chunk_tally *t = &part->tally;
     if (!batch_next(b)) {
         t->bad_record = b->bad_record;
-        t->newlines = b->newlines;
+        t->newlines += b->newlines;
         if (b->bad_record)
             t->reason = b->bad_reason;
         return NULL;
@@ -95,6 +96,9 @@ void feed_start(struct feed_part *part)
 {
     const struct chunk *chunk = part->chunk;
     part->tally = (struct chunk_tally){.header = chunk->header};
+    bool names = part->batch->rule->csv != NULL && chunk->header > 0;
+    for (size_t i = 0; names && i + 1 < chunk->len; i++)
+        part->tally.newlines += chunk->data[i] == '\n';
     part->batch->columns = &chunk->columns;
     part->batch->first = chunk->first;
     batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
@@ -107,14 +111,13 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
     char limit[NUM_TEXT];
     const char *record = chunk->data + chunk->len;
     bool is_text = f->keyopt->rule.terminator == '\n';
+    part->tally.bad_record = true;
     if (f->keyopt->rule.csv != NULL) {
-        part->tally.bad_record = true;
         fail(&part->tally.reason, "is longer than half of --memory (%s): is a quote not closed?",
              num_show_bytes(limit, f->keyopt->memory / 2));
         return;
     }
     bool other = memchr(record, is_text ? '\0' : '\n', chunk->too_long) != NULL;
-    part->tally.bad_record = true;
     fail(&part->tally.reason, "is longer than half of --memory (%s): %zu bytes so far%s",
          num_show_bytes(limit, f->keyopt->memory / 2), chunk->too_long,
          !other    ? ""
@@ -161,7 +164,7 @@ static bool commit(void *ctx, const struct chunk *chunk, void *slot)
     struct feed_part *part = slot;
     if (chunk->file != f->tally.file) {
         f->tally.file = chunk->file;
-        f->tally.in_file = 0;
+        f->tally.in_file = f->tally.newlines = 0;
     }
     /* What its records look like, before they are taken. */
     bool ok =

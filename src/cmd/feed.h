@@ -61,8 +61,8 @@ struct chunk_tally {
 struct tally {
     const struct input *input;
     size_t file;
-    uint64_t in_file;      /* records before the next one in that file, or in the keys given; lines
-                              of CSV */
+    uint64_t in_file;      /* records before the next one in that file, or in the keys given */
+    uint64_t newlines;     /* between quotes of these: a bad record of CSV is named by its line */
     uint64_t records, bad; /* without comments */
     uint64_t empty;
     size_t hex_len;

@@ -60,6 +60,7 @@ TABLE
 id,url\n1,5" pipe|(standard input):2: a quote stands in column 2, which does not begin with one (without --csv, -d and -f take quotes as text)
 id,url\n1,"a"b\n|(standard input):2: text follows the closing quote of column 2 (without --csv, -d and -f take quotes as text)
 id,url\n1,"a\n2,b\n|(standard input):2: the quote that opens column 2 is never closed (without --csv, -d and -f take quotes as text)
+"i\nd",url\n1,"a"b\n|(standard input):3: text follows the closing quote of column 2 (without --csv, -d and -f take quotes as text)
 id,url\n1,"a\n2,b\n3,"y"\n|(standard input):2: the quote that opens column 2 meets, 2 lines below, one that closes no field (without --csv, -d and -f take quotes as text)
 url,a,b\nx,y,"z\nx,y,z\n|(standard input):2: the quote that opens column 3 is never closed (without --csv, -d and -f take quotes as text)
 url,a,b\nx,y,z\nx,y,"z\nx,"y",z\n|(standard input):3: the quote that opens column 3 meets, 1 line below, one that closes no field (without --csv, -d and -f take quotes as text)
@@ -161,6 +162,8 @@ TABLE
         seen create -j$j --csv -f id csv$j t.csv
         seen dedup -j$j --csv -f id t.csv >csv$j.got
         seen query -j$j --csv -f id csv1 t.csv | cmp - t.csv
+        # From a pipe, in chunks of any length.
+        seen query -n -j$j --csv -f id csv1 < <(cat t.csv) | sed -n 's/^\([0-9]*\):.*/\1/p' | cmp - <(seq 2 60001)
         alike <(data csv$j) <(data csv1)
         cmp csv$j.got csv1.got
         seen dedup -j$j --jsonl -f .id t.jsonl | cmp - <(head -n 10 t.jsonl)
