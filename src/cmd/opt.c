@@ -175,7 +175,7 @@ static const struct opt_hint common_hints[] = {
     {"--digested", "--input-digests says that input lines are digests already"},
     {"--exact", "'seen create --counted --fpr 0' keeps whole hashes"},
     {"--expire", FORGETS},
-    {"--files0-from", "'xargs -0 awk 1 <NAMES | seen ...' reads the files"},
+    {"--files0-from", "xargs -0 -r -n 1 sh -c 'awk 1 <\"$0\"' <NAMES | seen ... reads the files"},
     {"--force", "nothing is replaced"},
     {"--fpr", "'seen stats' prints the rate of a filter"},
     {"--gzip", "gzip input is recognised by its content"},

@@ -176,10 +176,12 @@ db.commit()' <list
     printf 'a\nb' >one
     printf 'c\nd' >-x
     : >empty
-    printf 'one\0./-x\0empty\0' >names
+    printf '=' >name=1 # an assignment, as an operand of awk
+    printf 'one\0-x\0empty\0name=1\0' >names
     run -2 --separate-stderr seen create --files0-from names f.seen
-    command=$(sed -n "s/.*: '\(.*\) | seen \.\.\.' reads the files/\1/p" <<<"${stderr_lines[0]}")
-    sh -c "${command//NAMES/names}" | cmp - <(printf 'a\nb\nc\nd\n')
+    command=$(sed -n "s/.*: \(xargs .*\) | seen \.\.\. reads the files/\1/p" <<<"${stderr_lines[0]}")
+    sh -c "${command//NAMES/names}" | cmp - <(printf 'a\nb\nc\nd\n=\n')
+    sh -c "${command//NAMES/empty}" 2>&1 | cmp - empty
     run -2 --separate-stderr seen dedup --no-sync one empty
     command=$(sed -n 's/.*; without FILTER: //p' <<<"$stderr")
     sh -c "${command//FILE.../empty -- -x}" | cmp - <(printf 'a\nb\nc\nd\n')
