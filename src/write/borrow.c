@@ -34,7 +34,7 @@ static bool may_be_foreign(const char *path)
     bool own = fd >= 0 && disk_read(fd, head, sizeof head, 0, &n) && format_is_filter(head, n);
     if (fd >= 0)
         close(fd);
-    return fd >= 0 && !own;
+    return !own;
 }
 
 /* For what does not fit into memory, and for inflated files. */

@@ -190,6 +190,7 @@ def scenarios():
         make = [f"create --layout {spec} {size} f old"]
         yield Scenario(f"export {layout}", "export f -o x", make)
         yield Scenario(f"import {layout}", f"import --layout {spec} x -o g", make + ["export f -o x"], then={"g": OLD})
+        yield Scenario(f"query a file of {layout}", f"query --layout {spec} x both", make + ["export f -o x"], **ask)
 
 
 class Result:
