@@ -620,6 +620,11 @@ TEST(what_the_program_cannot_make_is_refused)
         {"dcso", (uint64_t)1 << 45, 0.01,
          "DCSO's bloom cannot make a filter of more than 35184372088832 bits"},
         {"spark:seed=1,version=1", 1000, 0.01, "layout spark: seed=S needs version=2"},
+        {"redisbloom:expansion=0", 1000, 0.01,
+         "layout redisbloom: expansion is '0', but must be a number from 1 to 4294967295"},
+        {"redisbloom:expansion=2,scaling=no", 1000, 0.01,
+         "layout redisbloom: expansion=N needs scaling=yes"},
+        {"redisbloom:seed=32", 1000, 0.01, "layout redisbloom: seed=32 is for import only"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct err err = {.text = ""};
