@@ -142,7 +142,7 @@ def scenarios():
     yield Scenario("query compact", "query f both", ["create --compact f old"], **ask)
     yield Scenario("query counted", "query --show-counts f both", ["create --counted f old"], **ask)
     yield Scenario("query --annotate", "query --annotate f both", f, **ask)
-    yield Scenario("query --confirm", "query --confirm sorted f both", ["create -p 0.3 f old"], **ask)
+    yield Scenario("query --confirm", "query --confirm sorted f both", ["create f both"], **ask)
     yield Scenario("query --header", "query --header 1 -d , -f 2 f table", f, status=1, **ask)
     yield Scenario("query --csv", "query --csv -f key f table", f, status=1, **ask)
     yield Scenario("query --list", "query --list old both", **ask)
