@@ -154,7 +154,7 @@ static bool has_start(const char *p, const char *end, const char *text)
 
 static const char *skip_mark(const char *p, const char *end)
 {
-    return skip_white(has_start(p, end, "\xef\xbb\xbf") ? p + 3 : p, end);
+    return skip_white(p + content_mark(p, (size_t)(end - p)), end);
 }
 
 static bool is_page(struct look *l, const struct record *r)
@@ -188,7 +188,7 @@ static bool has_mark(struct look *l, const struct record *r)
     bool first = l->rule->field[0] == 0;
     for (const int *field = l->rule->field; *field != 0; field++)
         first |= *field == 1;
-    return first && r->len >= 3 && memcmp(r->data, "\xef\xbb\xbf", 3) == 0;
+    return first && content_mark(r->data, r->len) > 0;
 }
 
 /* Does the rule take digests of keys, and does the key look like such a digest? */

@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/bytes.h"
 #include "base/num.h"
+#include "keys/content.h"
 #include "keys/digest.h"
 #include "keys/field.h"
 #include "keys/prep.h"
@@ -55,7 +56,6 @@ struct batch *batch_new(const struct key_rule *rule)
     b->rule = rule;
     b->scratch = NULL;
     b->scratch_len = b->scratch_used = 0;
-    b->lanes = 0;
     b->hex_len = 0;
     b->columns = &none;
     b->first = false;
@@ -78,7 +78,7 @@ static void wipe_scratch(struct batch *b)
 void batch_wipe(struct batch *b)
 {
     wipe_scratch(b);
-    port_wipe(b->hash, b->lanes * BATCH_MAX * sizeof *b->hash);
+    port_wipe(b->hash, key_rule_hash(b->rule)->lanes * BATCH_MAX * sizeof *b->hash);
 }
 
 /* Larger than the copies that batches of usual records need. */
@@ -116,7 +116,7 @@ void batch_start(struct batch *b, const char *data, size_t len)
     b->n_found = 0;
     b->newlines = 0;
     if (b->rule->csv != NULL)
-        csv_begin(b->cutter, b->rule->csv, b->columns, data, len);
+        csv_begin(b->cutter, b->rule->csv, b->columns, b->first, data, len);
 }
 
 /* Splits records until there are BATCH_MAX or no more. */
@@ -242,9 +242,8 @@ static enum key_verdict take_json(struct batch *b, size_t i, char **to, struct s
 {
     const struct key_paths *paths = b->rule->paths;
     struct slice line = *key;
-    if (i == 0 && b->n_before == 0 && b->first && line.len >= 3 &&
-        memcmp(line.data, "\xef\xbb\xbf", 3) == 0)
-        line = (struct slice){line.data + 3, line.len - 3};
+    size_t mark = i == 0 && b->n_before == 0 && b->first ? content_mark(line.data, line.len) : 0;
+    line = (struct slice){line.data + mark, line.len - mark};
     if (line.len == 0 || (line.len == 1 && line.data[0] == '\r'))
         return KEY_COMMENT;
     char *begin = *to;
@@ -254,20 +253,20 @@ static enum key_verdict take_json(struct batch *b, size_t i, char **to, struct s
          * at least as long there as in the key: so the key has at most the line's bytes, and there
          * is room for a string to be decoded behind it (reserve_scratch). */
         char *room = paths->n > 1 ? begin + line.len : begin;
-        b->found = jsonl_find(&paths->path[p], line.data, line.len, room);
-        if (b->found.is != JSONL_KEY) {
-            jsonl_why(&b->found, line.data, line.len, &b->bad_reason);
+        struct jsonl found = jsonl_find(&paths->path[p], line.data, line.len, room);
+        if (found.is != JSONL_KEY) {
+            jsonl_why(&found, line.data, line.len, &b->bad_reason);
             return KEY_NO_JSON;
         }
-        empty &= b->found.len == 0;
+        empty &= found.len == 0;
         if (paths->n == 1) {
-            *key = (struct slice){b->found.key, b->found.len};
-            *to += b->found.key == room ? b->found.len : 0;
+            *key = (struct slice){found.key, found.len};
+            *to += found.key == room ? found.len : 0;
             return empty ? KEY_NO_VALUE : KEY_GOOD;
         }
         if (p > 0)
             *(*to)++ = ',';
-        *to = put_field(b->found.key, b->found.len, *to);
+        *to = put_field(found.key, found.len, *to);
     }
     *key = (struct slice){begin, (size_t)(*to - begin)};
     return empty ? KEY_NO_VALUE : KEY_GOOD;
@@ -427,8 +426,6 @@ static bool hash_batch(struct batch *b)
 {
     const struct key_rule *rule = b->rule;
     const struct hash_fn *fn = key_rule_hash(rule);
-    if (b->lanes < fn->lanes)
-        b->lanes = fn->lanes;
     if (is_unprepared(rule)) {
         memset(b->bad, 0, sizeof b->bad); /* callers may have set bits */
         size_t last = b->n - 1, whole = last + has_terminator(b, last);

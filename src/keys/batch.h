@@ -41,10 +41,11 @@ struct batch {
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
     bool bad_record;
     struct err bad_reason;
-    /* With CSV: the columns, set before batch_start; and newlines between quotes so far, in whole
-     * records, or, with bad_record, before the place that bad_reason is about. */
+    /* With CSV and JSON, set before batch_start: is the chunk the file's first, so that it may
+     * begin with a byte order mark? With CSV, also the columns; and newlines between quotes so far,
+     * in whole records, or, with bad_record, before the place that bad_reason is about. */
+    bool first;
     const struct csv_columns *columns;
-    bool first; /* with JSON: the chunk is the file's first, and may begin with a byte order mark */
     uint64_t newlines;
     size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
     /* Private to batch.c. */
@@ -55,13 +56,11 @@ struct batch {
     size_t key_len[BATCH_MAX];
     struct csv_cutter *cutter;
     int missing;                 /* the field that a record lacks */
-    struct jsonl found;          /* why the last line of JSON has no key */
     unsigned columns_found;      /* of a record that has not as many as others */
     const char *text[BATCH_MAX]; /* with an encoding: the prepared keys before encoding */
     size_t text_len[BATCH_MAX];
     char *scratch; /* joined fields, prepared copies of keys, and their digests or encodings */
     size_t scratch_len, scratch_used; /* used: bytes used since the last wipe */
-    unsigned lanes;                   /* lanes of `hash` that were used */
     /* Lane l of record i is hash[l * BATCH_MAX + i]; only the function's lanes are set. */
     uint64_t hash[HASH_LANES * BATCH_MAX];
     struct key_bytes bytes[BATCH_MAX]; /* with rule->bytes; empty for bad records */

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -35,6 +36,12 @@ const struct content *content_find(const void *head, size_t n);
 
 /* Where gzip data begins among other bytes. NULL: nowhere. */
 const char *content_find_gzip(const char *data, size_t n);
+
+/* Bytes of a byte order mark of UTF-8 at its beginning. */
+static inline size_t content_mark(const char *p, size_t len)
+{
+    return len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
 
 /* Has it no control characters? Behind such text: has the end of the data several of them, and of
  * bytes above 0x7f a quarter, as compressed data? */

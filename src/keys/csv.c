@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/num.h"
+#include "keys/content.h"
 #include "keys/split.h"
 
 static const char no_quotes[] = " (without --csv, -d and -f take quotes as text)";
@@ -79,15 +80,9 @@ static char *put_fields(struct slice text, char delimiter, char *to)
     }
 }
 
-/* Bytes of a byte order mark at p. */
-static size_t mark_len(const char *p, size_t len)
-{
-    return len >= 3 && memcmp(p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-}
-
 size_t csv_plain(char delimiter, const char *record, size_t len, char *to)
 {
-    size_t mark = mark_len(record, len);
+    size_t mark = content_mark(record, len);
     return (size_t)(put_fields(bare(record + mark, len - mark), delimiter, to) - to);
 }
 
@@ -293,7 +288,7 @@ static bool check_rule(char delimiter, const char *record, size_t len, struct er
 bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct csv_columns *columns,
                  struct err *err)
 {
-    size_t mark = mark_len(first, len);
+    size_t mark = content_mark(first, len);
     struct names names = {csv->delimiter, bare(first + mark, len - mark), NULL, 0};
     /* All columns are those from the first one on. */
     bool all = csv->n == 0;
@@ -346,12 +341,12 @@ void csv_cutter_free(struct csv_cutter *c)
 }
 
 void csv_begin(struct csv_cutter *c, const struct csv *csv, const struct csv_columns *columns,
-               const char *data, size_t len)
+               bool first, const char *data, size_t len)
 {
     c->csv = csv;
     c->columns = columns;
     c->data = data;
-    c->at = c->field = data + (columns->first ? mark_len(data, len) : 0);
+    c->at = c->field = data + (first ? content_mark(data, len) : 0);
     c->end = data + len;
     c->scan = (struct csv_scan){.may_open = true};
     c->n = c->i = c->line = 0;

@@ -7,7 +7,7 @@
  *     if (!csv_resolve(&csv, first_record, len, &columns, &err)) ...  // for each file
  *
  *     struct csv_cutter *c = csv_cutter_new();
- *     csv_begin(c, &csv, &columns, chunk.data, chunk.len);           // for each chunk
+ *     csv_begin(c, &csv, &columns, first, chunk.data, chunk.len);    // for each chunk
  *     n = csv_cut(c, record, CSV_BATCH);                             // until 0
  *     ... csv_key(c, i, &key, &to) ...
  *     if (csv_broken(c, &err)) ...                                   // behind the last record
@@ -53,7 +53,6 @@ struct csv_columns {
     unsigned used;          /* columns of the key, at least 1 */
     int column[CSV_FIELDS]; /* from 0; no two are the same */
     bool rest;
-    bool first; /* of a chunk: it is the file's first, and may begin with a byte order mark */
 };
 
 /* Finds them, given the file's first record, with its terminator or not. Fails if it breaks the
@@ -73,9 +72,10 @@ struct csv_cutter;
 struct csv_cutter *csv_cutter_new(void); /* NULL: out of memory */
 void csv_cutter_free(struct csv_cutter *c);
 
-/* Begins a chunk. csv, columns and data must stay valid. */
+/* Begins a chunk. csv, columns and data must stay valid. `first`: it is the file's first, and may
+ * begin with a byte order mark. */
 void csv_begin(struct csv_cutter *c, const struct csv *csv, const struct csv_columns *columns,
-               const char *data, size_t len);
+               bool first, const char *data, size_t len);
 
 /* Finds the next records: entry i + 1 of `record` becomes the end of record i; the caller has set
  * record[0] to where they begin. Returns their number, at most `max`; 0 at the end of the chunk, or

@@ -503,7 +503,6 @@ static enum input_got next_of_stream(struct input *in, struct file *f, struct ch
          !resolve_first(in, f, chunk, err)))
         return give_failure(in, f->index, chunk);
     chunk->columns = f->columns;
-    chunk->columns.first = chunk->first;
     if (chunk->len > 0 || chunk->too_long > 0) {
         in->seq++;
         chunk->file = f->index;

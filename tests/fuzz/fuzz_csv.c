@@ -194,6 +194,7 @@ static void check_chunk(struct reading_of *r, const struct chunk *chunk)
     struct record *record = &r->record;
     MUST((size_t)(r->end - r->at) >= chunk->len && memcmp(r->at, chunk->data, chunk->len) == 0);
     b->columns = &chunk->columns;
+    b->first = chunk->first;
     batch_start(b, chunk->data, chunk->len);
     while (batch_next(b)) {
         for (size_t i = 0; i < b->n; i++) {
