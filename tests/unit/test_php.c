@@ -151,10 +151,12 @@ TEST(a_bad_line_is_named)
     }
 }
 
-static bool take_none(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
+/* Fails once. */
+static bool take_later(void *ctx, unsigned file, const void *data, size_t len, struct err *err)
 {
-    (void)ctx, (void)file, (void)data, (void)len;
-    return fail(err, "full");
+    unsigned *calls = ctx;
+    (void)file, (void)data, (void)len;
+    return (*calls)++ > 0 || fail(err, "full");
 }
 
 TEST(a_list_that_cannot_be_written_is_a_failure)
@@ -163,7 +165,8 @@ TEST(a_list_that_cannot_be_written_is_a_failure)
     struct err err;
     struct layout_spec spec;
     struct layout_filter f;
-    const struct layout_sink sink = {.write = take_none, .name = "a.bits"};
+    unsigned calls = 0;
+    const struct layout_sink sink = {.write = take_later, .ctx = &calls, .name = "a.bits"};
     uint8_t *data = calloc(1, (size_t)1 << 29);
     CHECK(data != NULL);
     if (data == NULL)
