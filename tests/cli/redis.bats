@@ -281,9 +281,11 @@ SPEC gozero:bits=M, redisson, redisbloom or php, as the program that made it; fo
     name=$(uri k gozero:bits=20000 p)
     run -2 --separate-stderr seen query "$name" -k 1
     [[ ${#stderr_lines[@]} = 1 && $stderr == *'the server wants a password'* ]]
-    REDISCLI_AUTH=wrong run -2 --separate-stderr seen query "$name" -k 1
-    [[ ${#stderr_lines[@]} = 1 ]]
+    REDISCLI_AUTH=wrong run -2 --separate-stderr seen query "$name&db=1" -k 1
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *'does not take this user or password' ]]
     REDISCLI_AUTH=secret run -1 seen query "$name" -k 1
+    REDISCLI_AUTH=secret run -2 --separate-stderr seen query "$name&db=99" -k 1
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *"the server says 'ERR DB index is out of range'" ]]
     echo secret >file
     run -1 seen query --password-file file "$name" -k 1
     quiet seen add --password-file file "$name" -k 1
@@ -589,6 +591,8 @@ has 2500" seen export f.seen -o "$name"
     name=$(uri k gozero:bits=19999)
     refuses "seen: cannot use '$name': the filter to be exported is of layout gozero:bits=20000" \
         seen export f.seen -o "$name"
+    refuses "seen: cannot connect to '$PWD/nothing': No such file or directory" \
+        seen export f.seen -o "redis+unix://$PWD/nothing?key=k"
     redis a ACL SETUSER default -rename
     name=$(uri k gozero)
     run -2 --separate-stderr seen export f.seen -o "$name"
