@@ -351,14 +351,18 @@ replaced_late()
     mkfifo fifo
     quiet seen create -n 200k -p 1e-6 all <(seq 6000)
     quiet seen create -n 200k -p 1e-6 other -k other
+    for lose in 'create --force -n 200k -p 1e-6 f -k 5000' 'shrink --force -o f other' \
+        'merge --force -o f other all'; do
+        # shellcheck disable=SC2086
+        replaced_late seen $lose
+        [ $status = 2 ]
+        equal "seen: 'f' was replaced while keys were added: run this again" "$(cat err)"
+        [[ $(cat said) = "seen: warning: 'f' was replaced while other processes were adding keys; "* ]]
+    done
     # A file that happens to have all keys of the run is no exception.
     replaced_late mv all f
     [ $status = 2 ]
     equal "seen: 'f' was replaced while keys were added: run this again" "$(cat err)"
-    replaced_late seen create --force -n 200k -p 1e-6 f -k 5000
-    [ $status = 2 ]
-    equal "seen: 'f' was replaced while keys were added: run this again" "$(cat err)"
-    [[ $(cat said) = "seen: warning: 'f' was replaced while other processes were adding keys; "* ]]
     replaced_late rm f
     [ $status = 2 ]
     [ "$(cat err)" = "seen: 'f' was removed while keys were added" ]
