@@ -181,7 +181,6 @@ static bool read_figures(struct figures *f, struct store *store, struct keyopt *
     find_layout(f);
     choose_keys(f);
     f->counters_known = f->health == FILTER_CLEAN && f->is_file;
-    f->n_bits = f->n_counted = NAN;
     f->consistent =
         !f->counters_known ||
         layers_counters_agree(f->header, &f->header->counters, f->layer, &f->n_bits, &f->n_counted);
