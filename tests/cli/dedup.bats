@@ -68,6 +68,9 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     sorted -n 1 -p 0.0001 two one
     [ "$(seen dedup -v one two)" = $'b\na' ]
     [ "$(seen dedup one two -c)" = 4 ]
+    # More files than may be open.
+    # shellcheck disable=SC2046 # words
+    [ "$(ulimit -n 50; seen dedup $(yes one | head -n 99) two)" = $'b\na\nc\nd' ]
     printf '1,x\n2,x\n' >table
     [ "$(seen dedup -d, -f 2 table)" = 1,x ]
     printf 'a\0b\0a\0' >nul
