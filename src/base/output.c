@@ -170,6 +170,16 @@ bool output_is_apart(int fd, const char *name, struct err *err)
            fail(err, "'%s' is also standard output", name);
 }
 
+bool output_is_none_of(char *const *path, size_t n, struct err *err)
+{
+    struct stat one, other;
+    bool prints = fstat(STDOUT_FILENO, &other) == 0 && S_ISREG(other.st_mode);
+    for (size_t i = 0; prints && i < n; i++)
+        if (stat(path[i], &one) == 0 && disk_same_file(&one, &other))
+            return fail(err, "'%s' is also standard output", path[i]);
+    return true;
+}
+
 bool output_spares(int fd, const char *name, struct err *err)
 {
     if (!same_open_file(fd, STDERR_FILENO))

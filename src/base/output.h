@@ -39,8 +39,12 @@ bool output_write_bytes(const char *data, size_t len, size_t *written);
  * in use. */
 bool output_is_apart(int fd, const char *name, struct err *err);
 
-/* The same, and fails also if standard error is that file: messages would damage it. Then redirects
- * standard error to /dev/null, so that no message is printed. */
+/* The same of files that are opened one after the other: what is printed about the first would be
+ * in the last. */
+bool output_is_none_of(char *const *path, size_t n, struct err *err);
+
+/* As output_is_apart, and fails also if standard error is that file: messages would damage it. Then
+ * redirects standard error to /dev/null, so that no message is printed. */
 bool output_spares(int fd, const char *name, struct err *err);
 
 /* Writes the buffer to standard output and empties it. Fails as output_write_bytes does. */

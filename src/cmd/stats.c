@@ -6,6 +6,7 @@
 
 #include "base/exact.h"
 #include "base/num.h"
+#include "base/output.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "cmd/cmd.h"
@@ -692,8 +693,10 @@ static int run(struct opt_parser *p)
     struct stats s = {.keyopt = KEYOPT_DEFAULT};
     if (!opt_parse(p, &s))
         return p->status;
-    bool ok =
-        (s.prometheus ? metrics_of_each : stats_of_each)(&s, p->operand, (size_t)p->n_operands);
+    struct err err;
+    size_t n = (size_t)p->n_operands;
+    bool ok = output_is_none_of(p->operand, n, &err) || say_failure(&err);
+    ok = ok && (s.prometheus ? metrics_of_each : stats_of_each)(&s, p->operand, n);
     keyopt_free(&s.keyopt);
     return ok ? 0 : EXIT_ERROR;
 }

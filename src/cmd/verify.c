@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/num.h"
+#include "base/output.h"
 #include "base/progress.h"
 #include "base/say.h"
 #include "base/visible.h"
@@ -137,8 +138,13 @@ static int run(struct opt_parser *p)
 {
     struct verify v = {0};
     bool ok = true;
+    struct err err;
     if (!opt_parse(p, &v))
         return p->status;
+    if (!output_is_none_of(p->operand, (size_t)p->n_operands, &err)) {
+        say_failure(&err);
+        return EXIT_ERROR;
+    }
     for (int i = 0; i < p->n_operands; i++)
         ok = (!v.repair || repair(&v, p->operand[i])) && check(&v, p->operand[i]) && ok;
     return ok ? EXIT_SELECTED : EXIT_ERROR;

@@ -680,6 +680,8 @@ struct input *input_open(const struct input_spec *spec, struct err *err)
         fail(err, "'-' is given twice");
         return NULL;
     }
+    if (spec->prints && !output_is_none_of(spec->files, spec->n_files, err))
+        return NULL;
     struct input *in = calloc(1, sizeof *in);
     if (!in || pthread_mutex_init(&in->lock, NULL) != 0) {
         free(in);

@@ -144,6 +144,10 @@ unharmed()
     unharmed f 'seen stats f >>f'
     unharmed f 'seen stats --json f >>f'
     unharmed f 'seen verify f >>f'
+    # Not even by what is printed before it is read.
+    unharmed f 'seen stats --json g f >>f'
+    unharmed f 'seen stats --prometheus f >>f'
+    unharmed f 'seen verify f g >>f'
     unharmed f 'seen add f -k new >>f'
     unharmed f 'seen create --json --force f keys >>f'
     unharmed f 'seen merge --json --force -o f g >>f'
@@ -159,6 +163,8 @@ unharmed()
     # Input, where records are printed from it.
     unharmed keys 'seen query f keys >>keys'
     unharmed keys 'seen dedup g keys >>keys'
+    unharmed keys 'seen dedup list keys >>keys'
+    unharmed keys 'seen query -v g list keys >>keys'
     run -2 --separate-stderr bash -c 'seen query f <keys >>keys'
     [ "$stderr" = "seen: '(standard input)' is also standard output" ]
     [ "$(wc -l <keys)" = 1000 ]
