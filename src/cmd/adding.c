@@ -458,7 +458,7 @@ bool adding_run(struct adding *a)
     }
     warn_once(a);
     if (a->store->file != NULL)
-        f->refuse = &a->store->file->status;
+        f->filter = &a->store->file->status;
     f->samples = a->store->file != NULL && (a->store->header->compat & COMPAT_PROFILE) != 0;
     f->prompt = true;
     f->ctx = a;

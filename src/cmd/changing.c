@@ -81,7 +81,7 @@ static bool read_batch_keys(struct changing *c, const struct keyopt *keyopt)
     struct stat st;
     c->feed = (struct feed){.keyopt = keyopt,
                             .title = c->change.op == COUNTS_ADD ? "adding" : "removing",
-                            .refuse = fstat(c->change.now.fd, &st) == 0 ? &st : NULL,
+                            .filter = fstat(c->change.now.fd, &st) == 0 ? &st : NULL,
                             .ctx = c,
                             .slot_size = sizeof(struct part),
                             .samples = (c->change.now.header.compat & COMPAT_PROFILE) != 0,

@@ -362,7 +362,7 @@ static bool read_key_files(struct create *c)
     bool exists = stat(c->path, &old) == 0;
     c->feed = (struct feed){.keyopt = &c->keyopt,
                             .title = "reading keys",
-                            .refuse = exists ? &old : NULL,
+                            .filter = exists ? &old : NULL,
                             .ctx = c,
                             .slot_size = sizeof(struct feed_part),
                             .advice.makes = true,

@@ -14,6 +14,12 @@
 #include "base/say.h"
 #include "keys/pump.h"
 
+/* What a thread keeps; made when it is first needed. */
+struct feed_worker {
+    struct batch *batch;
+    struct profile_sample *sample; /* with feed.samples */
+};
+
 /* ---- The tally. */
 
 const char *tally_where(const struct tally *t)
@@ -74,7 +80,7 @@ static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
 
 struct batch *feed_next(struct feed_part *part)
 {
-    struct batch *b = part->batch;
+    struct batch *b = part->own->batch;
     struct chunk_tally *t = &part->tally;
     if (!batch_next(b)) {
         t->bad_record = b->bad_record;
@@ -87,21 +93,22 @@ struct batch *feed_next(struct feed_part *part)
     t->records += b->n;
     t->bad += b->n_bad;
     t->comments += b->n_comments;
-    if (part->sample != NULL)
-        profile_sample_take(part->sample, b);
+    if (part->own->sample != NULL)
+        profile_sample_take(part->own->sample, b);
     return b;
 }
 
 void feed_start(struct feed_part *part)
 {
     const struct chunk *chunk = part->chunk;
+    struct batch *b = part->own->batch;
     part->tally = (struct chunk_tally){.header = chunk->header};
-    bool names = part->batch->rule->csv != NULL && chunk->header > 0;
+    bool names = b->rule->csv != NULL && chunk->header > 0;
     for (size_t i = 0; names && i + 1 < chunk->len; i++)
         part->tally.newlines += chunk->data[i] == '\n';
-    part->batch->columns = &chunk->columns;
-    part->batch->first = chunk->first;
-    batch_start(part->batch, chunk->data, chunk->header > 0 ? 0 : chunk->len);
+    b->columns = &chunk->columns;
+    b->first = chunk->first;
+    batch_start(b, chunk->data, chunk->header > 0 ? 0 : chunk->len);
 }
 
 /* Records that end in the other terminator are one very long one. */
@@ -125,15 +132,13 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
                    : "; without -0, newlines separate records");
 }
 
-/* The worker's batch and sample are made when they are first needed. */
-static bool make_own(struct feed *f, unsigned worker)
+static bool make_own(const struct feed *f, struct feed_worker *own)
 {
-    if (f->batch[worker] == NULL)
-        f->batch[worker] = batch_new(&f->keyopt->rule);
-    if (f->samples && f->sample[worker] == NULL &&
-        (f->sample[worker] = malloc(sizeof **f->sample)) != NULL)
-        profile_sample_begin(f->sample[worker]);
-    return f->batch[worker] != NULL && (!f->samples || f->sample[worker] != NULL);
+    if (own->batch == NULL)
+        own->batch = batch_new(&f->keyopt->rule);
+    if (f->samples && own->sample == NULL && (own->sample = malloc(sizeof *own->sample)) != NULL)
+        profile_sample_begin(own->sample);
+    return own->batch != NULL && (!f->samples || own->sample != NULL);
 }
 
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
@@ -142,18 +147,17 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct feed_part *part = slot;
     part->chunk = chunk;
     part->worker = worker;
-    part->failed = !make_own(f, worker) && !fail(&part->err, "out of memory");
+    part->own = &f->own[worker];
+    part->failed = !make_own(f, part->own) && !fail(&part->err, "out of memory");
     if (part->failed)
         return;
-    part->batch = f->batch[worker];
-    part->sample = f->samples ? f->sample[worker] : NULL;
     feed_start(part);
     part->failed = !f->work(f->ctx, slot, &part->err);
     if (chunk->too_long > 0 && !part->tally.bad_record)
         note_too_long(f, part);
-    batch_shrink(part->batch);
+    batch_shrink(part->own->batch);
     if (f->keyopt->rule.secret) {
-        batch_wipe(part->batch);
+        batch_wipe(part->own->batch);
         private_clean_stack();
     }
 }
@@ -199,7 +203,7 @@ static void input_failed(void *ctx, const struct chunk *chunk, const struct err 
 bool feed_skip_file(struct feed *f, const struct feed_part *part)
 {
     if (f->tally.file + 1 < f->keyopt->n_files) {
-        input_skip(f->input, f->tally.file);
+        input_skip(f->tally.input, f->tally.file);
         return true;
     }
     tally_add(&f->tally, &part->tally);
@@ -216,7 +220,7 @@ void feed_resume(struct feed *f, const struct chunk *chunk, uint64_t n)
         const char *t = memchr(at, f->keyopt->rule.terminator, (size_t)(end - at));
         at = t != NULL ? t + 1 : end;
     }
-    input_resume(f->input, chunk->offset + (at - chunk->data));
+    input_resume(f->tally.input, chunk->offset + (at - chunk->data));
 }
 
 void feed_report(const struct feed *f)
@@ -251,14 +255,11 @@ static bool feed_input(struct feed *f)
     struct input_spec spec = keyopt_input(f->keyopt);
     spec.prompt = f->prompt;
     spec.questions = f->questions;
-    if (f->refuse != NULL) {
-        spec.forbid_dev = f->refuse->st_dev;
-        spec.forbid_ino = f->refuse->st_ino;
-    }
+    spec.filter = f->filter;
     struct input *input = input_open(&spec, &err);
     if (input == NULL)
         return say_failure(&err);
-    f->tally.input = f->input = input;
+    f->tally.input = input;
     struct pump pump = {.input = input,
                         .threads = f->keyopt->threads,
                         .ctx = f,
@@ -272,42 +273,39 @@ static bool feed_input(struct feed *f)
     progress_begin(f->title, f->keyopt->progress, busy);
     bool ok = pump_run(&pump, &err) || say_failure(&err);
     progress_end();
-    f->tally.input = f->input = NULL;
+    f->tally.input = NULL;
     input_close(input);
     return ok;
 }
 
-/* Joins the samples of all threads. */
-static void take_profile(struct feed *f)
+/* Joins the samples of all threads, and frees what they kept. */
+static void end_workers(struct feed *f)
 {
     struct profile_sample *all = NULL;
-    for (unsigned i = 0; f->sample != NULL && i < f->keyopt->threads; i++) {
-        if (all == NULL)
-            all = f->sample[i];
-        else if (f->sample[i] != NULL)
-            profile_sample_join(all, f->sample[i]);
+    for (unsigned i = 0; i < f->keyopt->threads; i++) {
+        struct profile_sample *sample = f->own[i].sample;
+        batch_free(f->own[i].batch);
+        if (all == NULL) {
+            all = sample;
+        } else if (sample != NULL) {
+            profile_sample_join(all, sample);
+            free(sample);
+        }
     }
     if (all != NULL)
         f->profile = profile_of_sample(all);
-    for (unsigned i = 0; f->sample != NULL && i < f->keyopt->threads; i++)
-        free(f->sample[i]);
-    free(f->sample);
-    f->sample = NULL;
+    free(all);
+    free(f->own);
 }
 
 bool feed_run(struct feed *f)
 {
-    f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
-    f->sample = f->samples ? calloc(f->keyopt->threads, sizeof *f->sample) : NULL;
+    f->own = calloc(f->keyopt->threads, sizeof *f->own);
     f->advice.keyopt = f->keyopt;
     f->advice.questions = f->questions;
-    bool memory = f->batch != NULL && (f->sample != NULL || !f->samples);
-    bool ok = (memory || say_error("out of memory")) && feed_input(f);
-    for (unsigned i = 0; f->batch != NULL && i < f->keyopt->threads; i++)
-        batch_free(f->batch[i]);
-    free(f->batch);
-    f->batch = NULL;
-    take_profile(f);
+    bool ok = (f->own != NULL || say_error("out of memory")) && feed_input(f);
+    if (f->own != NULL)
+        end_workers(f);
     advice_end(&f->advice);
     if (!ok)
         f->failed = true;

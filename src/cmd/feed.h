@@ -59,7 +59,7 @@ struct chunk_tally {
 
 /* The records of all chunks committed so far. */
 struct tally {
-    const struct input *input;
+    struct input *input;
     size_t file;
     uint64_t in_file;      /* records before the next one in that file, or in the keys given */
     uint64_t newlines;     /* between quotes of these: a bad record of CSV is named by its line */
@@ -85,14 +85,13 @@ struct feed_part {
                   */
     struct err err;
     /* The rest is private. */
-    struct batch *batch;
-    struct profile_sample *sample;
+    struct feed_worker *own;
 };
 
 struct feed {
     const struct keyopt *keyopt;
     const char *title;         /* of the progress line: "adding" */
-    const struct stat *refuse; /* a file that must not be read: the filter itself; NULL: none */
+    const struct stat *filter; /* a file that must not be read; NULL: none */
     bool prompt, questions;    /* as in input.h */
     bool keep_going;  /* a file that cannot be read is reported, and the next one read ... */
     bool no_messages; /* ... and is not even reported */
@@ -121,9 +120,7 @@ struct feed {
     atomic_bool failed;     /* a message was printed */
     bool unreadable;        /* with keep_going: a file could not be read */
     /* The rest is private. */
-    struct batch **batch; /* one a thread */
-    struct profile_sample **sample;
-    struct input *input;
+    struct feed_worker *own; /* one a thread */
 };
 
 /* Reads all input. If keys come from a terminal, prints a note first. Returns !failed; also true if

@@ -470,7 +470,7 @@ static void feed_query(struct query *q)
     const struct store *filter = q->sources.filter[0].now;
     q->feed = (struct feed){.keyopt = &q->keyopt,
                             .title = "querying",
-                            .refuse = filter->file != NULL ? &filter->file->status : NULL,
+                            .filter = filter->file != NULL ? &filter->file->status : NULL,
                             .prompt = true,
                             .questions = q->annotate,
                             .keep_going = true,

@@ -80,6 +80,14 @@ static char *put_fields(struct slice text, char delimiter, char *to)
     }
 }
 
+size_t csv_blank_lines(const char *p, size_t len)
+{
+    size_t n = 0;
+    while (n < len && (p[n] == '\n' || (p[n] == '\r' && n + 1 < len && p[n + 1] == '\n')))
+        n++;
+    return n;
+}
+
 size_t csv_plain(char delimiter, const char *record, size_t len, char *to)
 {
     size_t mark = content_mark(record, len);

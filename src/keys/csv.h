@@ -60,6 +60,9 @@ struct csv_columns {
 bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct csv_columns *columns,
                  struct err *err);
 
+/* Bytes of the lines at p that are no records: they have no byte before their end. */
+size_t csv_blank_lines(const char *p, size_t len);
+
 /* The file's first record as one text that is the same for all spellings of its fields' values:
  * without quotes that are not needed, BOM and terminator. At most len bytes; returns their number.
  * The record keeps the rule. */

@@ -238,8 +238,7 @@ static bool check(const struct input *in, const struct source *src, const struct
         errno = EISDIR;
         return source_fail_read(src, err);
     }
-    if ((spec->forbid_dev != 0 || spec->forbid_ino != 0) && st->st_dev == spec->forbid_dev &&
-        st->st_ino == spec->forbid_ino)
+    if (spec->filter != NULL && disk_same_file(spec->filter, st))
         return fail(err, "'%s' is the filter itself", src->name);
     return !spec->prints || output_is_apart(src->fd, src->name, err);
 }
@@ -266,12 +265,10 @@ static bool file_begin(const struct input *in, struct file *f, struct err *err)
         return false;
     /* Where a record of CSV ends depends on all the quotes before it. */
     f->is_regular = spec->csv == NULL && regular_begin(&f->regular, src, &st, spec->gzip);
-    bool may_be_no_list =
-        spec->gzip && (S_ISREG(st.st_mode) || (!spec->questions && !isatty(src->fd)));
-    if (!f->is_regular)
-        return stream_begin(&f->stream, src, &st, may_be_no_list, err);
     f->read_to = f->regular.start;
-    return stream_begin(&f->stream, src, &st, false, err); /* for the header */
+    bool may_be_no_list = !f->is_regular && spec->gzip &&
+                          (S_ISREG(st.st_mode) || (!spec->questions && !isatty(src->fd)));
+    return stream_begin(&f->stream, src, &st, may_be_no_list, err); /* if regular, for the header */
 }
 
 static void file_release(const struct input *in, struct file *f)
@@ -442,20 +439,11 @@ static bool resolve(struct input *in, struct file *f, const char *first, size_t 
     return !in->spec.prints || csv->no_header || check_columns(in, f, first, len, err);
 }
 
-/* Bytes of the lines of CSV at p that are no records. */
-static size_t blank_lines(const char *p, size_t len)
-{
-    size_t n = 0;
-    while (n < len && (p[n] == '\n' || (p[n] == '\r' && n + 1 < len && p[n + 1] == '\n')))
-        n++;
-    return n;
-}
-
 /* The same for a file without a header, of which `chunk` is the first with a record. */
 static bool resolve_first(struct input *in, struct file *f, const struct chunk *chunk,
                           struct err *err)
 {
-    size_t begin = blank_lines(chunk->data, chunk->len), len = chunk->len - begin, last;
+    size_t begin = csv_blank_lines(chunk->data, chunk->len), len = chunk->len - begin, last;
     bool inside = false;
     if (len == 0)
         return true;
@@ -471,18 +459,15 @@ static enum input_got next_header(struct input *in, struct file *f, struct chunk
     if (in->spec.header == 0)
         return INPUT_END;
     chunk->seq = in->seq;
-    if (!read_file_header(in, f, chunk, err)) {
-        f->failed = true;
+    bool ok = read_file_header(in, f, chunk, err) &&
+              (in->spec.csv == NULL || chunk->len == 0 || chunk->too_long > 0 ||
+               resolve(in, f, chunk->data, chunk->len, err));
+    f->failed = !ok || chunk->too_long > 0;
+    if (!ok)
         return give_failure(in, f->index, chunk);
-    }
-    f->failed = chunk->too_long > 0;
     if (chunk->len == 0 && !f->failed) {
         chunk->header = 0;
         return INPUT_END;
-    }
-    if (in->spec.csv != NULL && !f->failed && !resolve(in, f, chunk->data, chunk->len, err)) {
-        f->failed = true;
-        return give_failure(in, f->index, chunk);
     }
     in->seq++;
     chunk->file = f->index;
@@ -622,7 +607,7 @@ static bool look_at_columns(const struct input_spec *spec, int fd, off_t start, 
     bool inside = false;
     struct err ignored;
     disk_read(fd, part, INPUT_PART, (uint64_t)start, &got);
-    begin = blank_lines(part, got);
+    begin = csv_blank_lines(part, got);
     split_csv_ends(part + begin, got - begin, &inside, 0, &first, &last);
     return first > 0 && csv_resolve(spec->csv, part + begin, first, columns, &ignored);
 }

@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "keys/source.h"
@@ -49,12 +49,11 @@ struct input_spec {
     size_t longest;   /* bytes of a record; a longer one ends its chunk (too_long); 0: any length */
     uint64_t header;  /* records of a file's header */
     const struct csv
-        *csv;         /* the files are CSV; `header` is 1 if their first records name columns */
-    bool secret;      /* bytes read are overwritten after use */
-    bool apart;       /* -k gives none of these keys: a missing file is not taken for a key */
-    bool prints;      /* refuse the file that standard output goes to */
-    dev_t forbid_dev; /* refuse this file as input: the filter itself; both 0: none */
-    ino_t forbid_ino;
+        *csv;    /* the files are CSV; `header` is 1 if their first records name columns */
+    bool secret; /* bytes read are overwritten after use */
+    bool apart;  /* -k gives none of these keys: a missing file is not taken for a key */
+    bool prints; /* refuse the file that standard output goes to */
+    const struct stat *filter; /* refuse this file as input: the filter itself; NULL: none */
 };
 
 /* It must not depend on memory: it affects the contents of a filter that grows. Each thread has two

@@ -208,7 +208,7 @@ bool pump_run(const struct pump *pump, struct err *err)
         fail(err, "out of memory");
     for (size_t i = 0; i < run.n_made; i++) {
         struct slot *slot = run.slots[i];
-        if (slot->data != NULL && pump->slot_free != NULL)
+        if (pump->slot_free != NULL)
             pump->slot_free(pump->ctx, slot->data);
         free(slot->data);
         chunk_free(&slot->chunk);

@@ -104,10 +104,10 @@ static bool check_head(struct stream *s, const struct source *src)
     return true;
 }
 
-/* The chunk is the first `end` bytes of its buffer. */
-static void give_chunk(struct stream *s, struct chunk *chunk, size_t end)
+/* The chunk is bytes [begin, end) of its buffer. */
+static void give_chunk(struct stream *s, struct chunk *chunk, size_t begin, size_t end)
 {
-    chunk_set(chunk, 0, end);
+    chunk_set(chunk, begin, end);
     if (s->secret && s->ahead != NULL) { /* overwrites what is no longer in ahead */
         port_wipe(s->ahead, s->ahead_at);
         port_wipe(s->ahead + s->ahead_len, s->ahead_capacity - s->ahead_len);
@@ -119,12 +119,6 @@ static bool leave_rest(struct stream *s)
 {
     s->end = SOURCE_STOPPED;
     return false;
-}
-
-/* Is it a line of CSV without a byte? */
-static bool is_blank_line(const char *p, size_t len)
-{
-    return len == 1 || (len == 2 && p[0] == '\r');
 }
 
 /* stream_header() for CSV: its first record. Lines without a byte before it are counted, but are
@@ -147,7 +141,7 @@ static bool csv_header(struct stream *s, const struct source *src, struct chunk 
             if (first > 0) {
                 inside = false;
                 chunk->header++;
-                if (is_blank_line(chunk->buffer + begin, stop - begin))
+                if (csv_blank_lines(chunk->buffer + begin, stop - begin) > 0)
                     begin = stop;
                 else
                     end = stop;
@@ -164,8 +158,7 @@ static bool csv_header(struct stream *s, const struct source *src, struct chunk 
         more = leave_rest(s);
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    give_chunk(s, chunk, end);
-    chunk_set(chunk, begin, end);
+    give_chunk(s, chunk, begin, end);
     return true;
 }
 
@@ -203,7 +196,7 @@ bool stream_header(struct stream *s, const struct source *src, uint64_t records,
         more = leave_rest(s);
     if (more && !put_back(s, chunk->buffer + end, len - end))
         return source_fail_memory(src, err);
-    give_chunk(s, chunk, end);
+    give_chunk(s, chunk, 0, end);
     return true;
 }
 
@@ -234,7 +227,6 @@ static void find_ends(const struct source *src, const char *p, size_t from, size
 
 bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chunk, struct err *err)
 {
-    char terminator = src->terminator;
     size_t range = src->chunk_len;
     size_t limit = range - (size_t)(s->pos % range); /* up to the end of the range */
     if ((s->check && !check_head(s, src)) || !chunk_fit(chunk, range + CHUNK_OVERLAP))
@@ -261,18 +253,16 @@ bool stream_chunk(struct stream *s, const struct source *src, struct chunk *chun
     }
     if (end > 0) {
         size_t start = chunk_last_start(chunk, src, 0, (end < limit ? end : limit) - 1);
-        bool terminated = chunk->buffer[end - 1] == terminator;
+        bool terminated = chunk->buffer[end - 1] == src->terminator;
         whole = chunk_too_long(chunk, src, start, end - terminated) ? start : end;
     }
     if (chunk->too_long > 0) {
         end = whole;
         more = leave_rest(s);
     }
-    if (s->end == SOURCE_GOES_ON || more) {
-        if (!put_back(s, chunk->buffer + end, len - end))
-            return source_fail_memory(src, err);
-    }
-    give_chunk(s, chunk, end);
+    if ((s->end == SOURCE_GOES_ON || more) && !put_back(s, chunk->buffer + end, len - end))
+        return source_fail_memory(src, err);
+    give_chunk(s, chunk, 0, end);
     s->pos += chunk->len;
     return true;
 }

@@ -756,12 +756,8 @@ TEST(failures_stand_in_line)
     for
         EACH(k, thread_counts)
         {
-            struct input_spec spec = {.files = files,
-                                      .n_files = 5,
-                                      .terminator = '\n',
-                                      .gzip = true,
-                                      .forbid_dev = st.st_dev,
-                                      .forbid_ino = st.st_ino};
+            struct input_spec spec = {
+                .files = files, .n_files = 5, .terminator = '\n', .gzip = true, .filter = &st};
             struct seen s = read_input(&spec, thread_counts[k]);
             CHECK(s.n == 5);
             CHECK(same(s.piece[0].text, "a1\na2", 5) && s.piece[0].file == 0);
