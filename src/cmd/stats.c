@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* seen stats: what is in a filter, how full it is, and its false-positive rate. */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,16 +52,14 @@ static const struct opt_group groups[] = {
 
 /* ---- What is found out about one filter, from its header, its pages and its bits. */
 
-/* The most facts that are kept of a layout. */
-enum { FIGURES_FACTS = 8 };
+enum { MOST_VALUES = 4 }; /* of a layout (layout.facts) */
 
 struct figures {
     struct store *store;
     const struct header *header;
-    bool is_file;    /* else it has no pages to check */
+    bool is_file; /* else it has no pages to check */
+    struct facts facts;
     unsigned shards; /* 1: the filter is not sharded */
-    uint64_t bytes;
-    bool closed; /* facts.closed */
     enum filter_health health;
     struct census all, layer[FORMAT_MAX_LAYERS];
     uint64_t damaged;    /* pages */
@@ -75,20 +74,17 @@ struct figures {
     /* For a filter of another program's layout. */
     const struct layout *layout; /* NULL: none */
     char spec[LAYOUT_TEXT];
-    unsigned n_facts;
+    unsigned n_values; /* that the other program stores besides the bits */
     struct {
-        char name[NUM_TEXT], value[NUM_TEXT];
-    } fact[FIGURES_FACTS];
+        char name[NUM_TEXT], text[NUM_TEXT];
+    } value[MOST_VALUES];
 };
 
 /* Reads all pages and bits. */
 static bool read_census(unsigned threads, struct figures *f, struct err *err)
 {
-    struct facts facts;
-    store_describe(f->store, &facts);
-    f->shards = facts.n_shards > 1 ? facts.n_shards : 1;
-    f->bytes = facts.bytes;
-    f->closed = facts.closed;
+    store_describe(f->store, &f->facts);
+    f->shards = f->facts.n_shards > 1 ? f->facts.n_shards : 1;
     f->is_file = f->store->file != NULL;
     if (f->is_file) {
         uint64_t unchecked;
@@ -126,13 +122,12 @@ static bool read_every_bit(unsigned threads, struct figures *f)
     return say_error("'%s' kept changing while it was read", f->store->name);
 }
 
-static void note_fact(void *ctx, const char *name, const char *value)
+static void note_value(void *ctx, const char *name, const char *text)
 {
     struct figures *f = ctx;
-    if (f->n_facts == FIGURES_FACTS)
-        return;
-    snprintf(f->fact[f->n_facts].name, NUM_TEXT, "%s", name);
-    snprintf(f->fact[f->n_facts++].value, NUM_TEXT, "%s", value);
+    assert(f->n_values < MOST_VALUES);
+    snprintf(f->value[f->n_values].name, NUM_TEXT, "%s", name);
+    snprintf(f->value[f->n_values++].text, NUM_TEXT, "%s", text);
 }
 
 /* Finds which layout of another program the filter has, if any. */
@@ -145,7 +140,7 @@ static void find_layout(struct figures *f)
     f->layout = filter.layer[0].kind->layout;
     layout_show(&filter, f->spec, sizeof f->spec);
     if (f->layout->facts != NULL)
-        f->layout->facts(&filter, note_fact, f);
+        f->layout->facts(&filter, note_value, f);
 }
 
 /* How keys are read, prepared and hashed, as text. */
@@ -221,8 +216,8 @@ static void add_reading(struct report *r, const struct figures *f)
     const struct header *h = f->header;
     const struct encoding *encoding = encoding_by_id(prep_encoding(h->prep));
     const unsigned len = format_key_len(h);
-    report_string(r, "hash", "hash", known(!f->closed, RECORDED), h->hash->name);
-    report_string(r, "hash seed", "seed", known(!f->closed, RECORDED), f->seed);
+    report_string(r, "hash", "hash", known(!f->facts.closed, RECORDED), h->hash->name);
+    report_string(r, "hash seed", "seed", known(!f->facts.closed, RECORDED), f->seed);
     report_flag(r, "secret", "secret", RECORDED, format_has_secret(h));
     report_string(r, "secret's identifier", "secret_id", known(format_has_secret(h), RECORDED),
                   f->secret_id);
@@ -249,8 +244,8 @@ static void add_file(struct report *r, const struct figures *f)
         report_string(r, "layout", "layout", RECORDED, f->spec);
     if (f->shards > 1)
         report_uint(r, "shards", "shards", FORM_COUNT, EXACT, f->shards);
-    for (unsigned i = 0; i < f->n_facts; i++)
-        report_string(r, f->fact[i].name, f->fact[i].name, RECORDED, f->fact[i].value);
+    for (unsigned i = 0; i < f->n_values; i++)
+        report_string(r, f->value[i].name, f->value[i].name, RECORDED, f->value[i].text);
     add_reading(r, f);
     report_string(r, "state", "state", EXACT, state_name(f));
     report_uint(r, "epoch", "epoch", FORM_COUNT, known(f->is_file && h->epoch != 0, RECORDED),
@@ -259,7 +254,7 @@ static void add_file(struct report *r, const struct figures *f)
     report_uint(r, "changed", "changed", FORM_TIME, known(h->changed != 0, RECORDED), h->changed);
     report_uint(r, "damaged pages", "pages_damaged", FORM_COUNT,
                 known(f->health == FILTER_CLEAN && f->is_file, EXACT), f->damaged);
-    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, f->bytes);
+    report_uint(r, "file size", "bytes", FORM_BYTES, EXACT, f->facts.bytes);
 }
 
 static bool is_rough_estimate(const struct figures *f)
@@ -430,7 +425,7 @@ static double formula(const struct figures *f)
 static bool is_sampled(const struct figures *f)
 {
     const struct kind *kind = f->header->layers[0].kind;
-    return f->closed ||
+    return f->facts.closed ||
            (kind->sampled_fpr != NULL && (layout_caveat(kind) != NULL || f->header->n_layers > 1 ||
                                           fabs(f->all.fpr - formula(f)) > 1e-6 * formula(f)));
 }
@@ -471,14 +466,14 @@ static void add_fpr(struct report *r, const struct figures *f)
         report_number(r, "FPR by (c/m)^k", "fpr_formula", FORM_DIGITS, EXACT, formula(f));
     report_number(r, "FPR at design capacity", "fpr_at_capacity", FORM_DIGITS, EXACT,
                   one ? layer->kind->fpr_at(layer, (double)layer->n_design) : NAN);
-    report_number(r, "FPR of equal hashes", "fpr_hash", FORM_DIGITS, known(!f->closed, ESTIMATED),
-                  f->all.n * 0x1p-64);
+    report_number(r, "FPR of equal hashes", "fpr_hash", FORM_DIGITS,
+                  known(!f->facts.closed, ESTIMATED), f->all.n * 0x1p-64);
 }
 
 static void add_space(struct report *r, const struct figures *f)
 {
     const struct census *all = &f->all;
-    double bits = 8 * (double)f->bytes;
+    double bits = 8 * (double)f->facts.bytes;
     double needed = all->fpr > 0 ? all->n * -exact_log(all->fpr) / exact_log(2) : 0;
     report_number(r, "bits a key", "bits_per_key", FORM_DECIMAL, known(all->n > 0, by_keys(f)),
                   bits / all->n);
@@ -591,7 +586,7 @@ static void pick_brief(struct report *r, const struct report *all, const struct 
     report_pick(r, all, "fpr_design");
     report_pick(r, all, "bytes");
     if (f->all.n > 0)
-        report_remark(r, ", %.2f bits a key", 8 * (double)f->bytes / f->all.n);
+        report_remark(r, ", %.2f bits a key", 8 * (double)f->facts.bytes / f->all.n);
     if ((h->prep & ~(uint32_t)PREP_ENCODING) != 0)
         report_pick(r, all, "preparation");
     if (prep_encoding(h->prep) != 0)
