@@ -144,15 +144,13 @@ static bool take_field_number(struct keyopt *keyopt, const struct opt_parser *p,
     int *field = keyopt->rule.field;
     for (size_t i = 0; i < n; i++)
         if (field[i] == number)
-            return opt_refuse(p->command, "option '%s': field %d is named twice", "--field",
-                              number);
+            return opt_refuse(p->command, "option '--field': field %d is named twice", number);
     if (number == 0)
         return opt_refuse(p->command,
-                          "option '%s': fields are counted from 1, or from -1 backwards; 0, the "
-                          "whole record, stands alone",
-                          "--field");
+                          "option '--field': fields are counted from 1, or from -1 backwards; 0, "
+                          "the whole record, stands alone");
     if (n == KEY_FIELDS)
-        return opt_refuse(p->command, "option '%s': more than %d fields", "--field", KEY_FIELDS);
+        return opt_refuse(p->command, "option '--field': more than %d fields", KEY_FIELDS);
     field[n] = number;
     return true;
 }
@@ -179,13 +177,13 @@ static bool bad_fields(const struct keyopt *keyopt, const struct opt_parser *p, 
 {
     if (access(keyopt->fields, F_OK) == 0)
         return opt_refuse(p->command,
-                          "option '%s' chooses fields of records by their numbers; '%s' is a file, "
-                          "and key files are operands",
-                          "--field", keyopt->fields);
+                          "option '--field' chooses fields of records by their numbers; '%s' is a "
+                          "file, and key files are operands",
+                          keyopt->fields);
     return opt_refuse(p->command,
-                      "option '%s': '%.*s' is not a whole number from %d to %d, or a range of "
+                      "option '--field': '%.*s' is not a whole number from %d to %d, or a range of "
                       "fields, such as 1-3 or 3-; fields have no names",
-                      "--field", len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
+                      len, item, -KEY_FIELD_MAX, KEY_FIELD_MAX);
 }
 
 /* After "N-" as the last item: is field N or one that follows it named before? */
@@ -194,8 +192,7 @@ static bool check_rest_fields(const struct keyopt *keyopt, const struct opt_pars
     const int *field = keyopt->rule.field;
     for (size_t i = 0; i + 1 < n; i++)
         if (field[i] > field[n - 1])
-            return opt_refuse(p->command, "option '%s': field %d is named twice", "--field",
-                              field[i]);
+            return opt_refuse(p->command, "option '--field': field %d is named twice", field[i]);
     return true;
 }
 
@@ -219,9 +216,9 @@ static bool take_field_numbers(struct keyopt *keyopt, const struct opt_parser *p
             return !keyopt->rule.rest || check_rest_fields(keyopt, p, n);
         if (keyopt->rule.rest)
             return opt_refuse(p->command,
-                              "option '%s': '%.*s' is all fields to the last, so nothing can "
+                              "option '--field': '%.*s' is all fields to the last, so nothing can "
                               "follow it",
-                              "--field", (int)len, at);
+                              (int)len, at);
         at += len + 1;
     }
 }
@@ -431,11 +428,9 @@ bool keyopt_advise_order(const struct keyopt *keyopt, const char *path, struct e
     if (len == 0 || format_is_filter(start, len))
         return false;
     for (size_t i = 0; i < keyopt->n_files; i++)
-        if (keyopt_is_filter(keyopt->files[i])) {
-            fail(err, "'%s' is not a seen filter, but '%s' is: FILTER comes first", path,
-                 keyopt->files[i]);
-            return true;
-        }
+        if (keyopt_is_filter(keyopt->files[i]))
+            return !fail(err, "'%s' is not a seen filter, but '%s' is: FILTER comes first", path,
+                         keyopt->files[i]);
     return err->helps;
 }
 

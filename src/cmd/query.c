@@ -590,9 +590,7 @@ static int answer_all(struct query *q)
         return EXIT_ERROR;
     if (q->output == OUT_COUNT)
         printf("%llu\n", (unsigned long long)q->selected);
-    if (q->verbose && !report_hits(q))
-        return EXIT_ERROR;
-    if (q->feed.unreadable)
+    if ((q->verbose && !report_hits(q)) || q->feed.unreadable)
         return EXIT_ERROR;
     return q->selected > 0 ? EXIT_SELECTED : EXIT_NONE;
 }
@@ -616,19 +614,11 @@ static int run_query(struct query *q, struct opt_parser *p)
         return opt_misuse(&cmd_query, "too many filters");
     struct err err;
     const char *first = q->list != NULL ? q->list : p->operand[0];
-    if (!check_first(q, p))
-        return EXIT_ERROR;
-    if (!sources_add(&q->sources, 0, first, &err)) {
-        say_failure(&err);
-        return EXIT_ERROR;
-    }
-    if (q->list != NULL && !read_listed(q, p))
-        return EXIT_ERROR;
-    if (!keyopt_files(&q->keyopt, p, q->list == NULL) || !keyopt_check_memory(&q->keyopt, 0))
-        return EXIT_ERROR;
-    if (!begin_output(q) || !open_query(q))
-        return EXIT_ERROR;
-    return answer_all(q);
+    bool ok =
+        check_first(q, p) && (sources_add(&q->sources, 0, first, &err) || say_failure(&err)) &&
+        (q->list == NULL || read_listed(q, p)) && keyopt_files(&q->keyopt, p, q->list == NULL) &&
+        keyopt_check_memory(&q->keyopt, 0) && begin_output(q) && open_query(q);
+    return ok ? answer_all(q) : EXIT_ERROR;
 }
 
 static int run(struct opt_parser *p)
