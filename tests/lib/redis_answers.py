@@ -224,10 +224,11 @@ def every(what, between, prepare, words, free=FREE):
 
 SERVER, PART = sys.argv[1:3]
 KEYS = f"{HERE}/keys"
+BETWEEN = f"{os.path.dirname(SERVER)}/between"  # HERE may be longer than the 107 bytes of a socket's name
 LAYOUTS = {"gozero:bits=2000": (), "redisson": ("size", 2000, "hashIterations", 3, "expectedInsertions", 200,
                                               "falseProbability", "0.1"), "gozero:bits=2000&shards=3": ()}
 
-def listen(family=socket.AF_UNIX, address=f"{HERE}/between"):
+def listen(family=socket.AF_UNIX, address=BETWEEN):
     listener = socket.socket(family)
     listener.bind(address)
     listener.listen()
@@ -235,7 +236,7 @@ def listen(family=socket.AF_UNIX, address=f"{HERE}/between"):
 
 
 def uri(spec):
-    return f"redis+unix://{HERE}/between?key=k&layout={spec}"
+    return f"redis+unix://{BETWEEN}?key=k&layout={spec}"
 
 
 def bitmaps():
