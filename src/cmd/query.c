@@ -76,7 +76,7 @@ static const struct opt query_output_opts[] = {
      FLAG(struct query, number)},
     {0, "annotate", NULL,
      "print each record with + or - and a TAB before it, for coprocesses; + present, - absent, ? "
-     "skipped by --skip-bad; a filter that is replaced is opened again",
+     "without a key; a filter that is replaced is opened again",
      FLAG(struct query, annotate),
      .not_with = " count quiet files-with-matches files-without-match max-count",
      .why = "prints every record"},

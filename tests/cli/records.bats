@@ -15,6 +15,7 @@ load ../lib/helpers
     equal "$(seen query -c --csv -f url f a.csv b.csv)" 4
     quiet seen query -q --csv -f url f b.csv
     equal "$(seen query --annotate --csv -f url f b.csv)" $'#\turl,id\n+\t"http://b",9\n-\thttp://d,10'
+    equal "$(printf 'url\n\nhttp://a\n' | seen query -n --annotate --csv f)" $'#\turl\n2:?\t\n3:+\thttp://a'
     # The names alone, if nothing is found.
     run -1 seen query --csv -f id f b.csv
     equal "$output" url,id
@@ -95,6 +96,7 @@ TABLE
     seen dedup --jsonl -f .id --skip-bad <lines | cmp - <(head -n 2 lines)
     seen create --jsonl -f .u.n --skip-bad f lines
     [ "$(seen query -c f -k A)" = 1 ]
+    equal "$(printf '{"a":"A"}\n\n{"a":"A"}' | seen query -n --annotate --jsonl -f .a f)" $'1:+\t{"a":"A"}\n2:?\t\n3:+\t{"a":"A"}'
     [[ $(seen stats --all f) == *'lines of JSON, -f .u.n '* ]]
     reader verify f
     printf '%s\n' '{"a":"x,y","b":"z"}' '{"a":"x","b":"y,z"}' '{"b":"z","a":"x,y"}' >pairs
