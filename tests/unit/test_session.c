@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,6 +16,8 @@
 #include "port/port.h"
 #include "check.h"
 #include "child.h"
+#include "cmd/cmd.h"
+#include "file/check.h"
 #include "keys/xxh3.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
@@ -975,6 +978,60 @@ TEST(a_reader_takes_no_writer_for_damage)
     CHECK(failed == 0 && sound("f"));
 }
 
+/* A writer comes and goes each time that a file is about to be read as a whole. */
+static bool writer_comes;
+
+int posix_madvise(void *at, size_t len, int advice)
+{
+    struct err err;
+    (void)at, (void)len;
+    if (writer_comes && advice == POSIX_MADV_NORMAL)
+        MUST(add_all("f", 0, 0, &err));
+    return 0;
+}
+
+static int print_stats(void *ctx)
+{
+    char command[] = "stats", file[] = "f", *words[] = {command, file, NULL};
+    (void)ctx;
+    if (freopen("said", "w", stderr) == NULL)
+        return 0;
+    return cmd_stats.run(&(struct opt_parser){.command = &cmd_stats, .argc = 2, .argv = words});
+}
+
+/* Damage is only told if no writer can have made the page differ. */
+TEST(a_file_that_keeps_changing_is_neither_sound_nor_damaged)
+{
+    struct filter f;
+    struct err err;
+    char said[200] = "";
+    CHECK(make("f", 0));
+    poke("f", page_at("f", 3));
+    writer_comes = true;
+    MUST(filter_open(&f, "f", FILTER_READ, &err));
+    CHECK(!pages_check_sound(&f, 1, &err));
+    CHECK_STR(err.text, "'f' kept changing while it was read");
+    CHECK(f.header.epoch == 11);
+    filter_close(&f);
+    struct check c = {.threads = 1};
+    MUST(filter_open(&c.file, "f", FILTER_READ, &err));
+    CHECK(!check_all(&c, &err));
+    CHECK_STR(err.text, "'f' kept changing while it was checked");
+    CHECK(c.file.header.epoch == 21);
+    filter_close(&c.file);
+    CHECK(in_child(print_stats, NULL) == 2);
+    writer_comes = false;
+    int fd = open("said", O_RDONLY);
+    CHECK(read(fd, said, sizeof said - 1) > 0);
+    close(fd);
+    CHECK_STR(said, "seen: 'f' kept changing while it was read\n");
+    /* The writer is no damage. */
+    poke("f", page_at("f", 3));
+    MUST(filter_open(&f, "f", FILTER_READ, &err));
+    MUST(pages_check_sound(&f, 1, &err));
+    filter_close(&f);
+}
+
 /* Epoch 1 is in both slots, and its own is slot B: with that damaged, a power cut while slot A is
  * written would leave none. */
 TEST(a_damaged_slot_is_mended_before_the_other_is_written)
@@ -1341,6 +1398,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_writer_checks_what_it_relied_on_whatever_others_did_meanwhile);
     RUN_CLEAN(a_copy_of_a_file_that_is_written_is_put_in_order_by_its_next_writer);
     RUN_CLEAN(a_reader_takes_no_writer_for_damage);
+    RUN_CLEAN(a_file_that_keeps_changing_is_neither_sound_nor_damaged);
     RUN_CLEAN(a_damaged_slot_is_mended_before_the_other_is_written);
     RUN_CLEAN(a_file_that_is_overwritten_in_place_is_not_believed);
     RUN_CLEAN(a_header_that_is_lost_beside_a_writer_is_told);
