@@ -198,13 +198,13 @@ enum { KEPT_IN_MEMORY = 16 << 20, KEPT_ON_DISK = 128 << 20, PART_OF_DISK = 8 };
 static void begin_refit(struct adding *a)
 {
     const struct store *s = a->store;
-    if (s->file == NULL || !format_grows(s->header) || a->design.n != 0 ||
-        (a->scratch_dir = disk_dir_of(s->name)) == NULL)
-        return;
     struct err ignored;
-    uint64_t bytes, disk = 0;
-    if (disk_space(a->scratch_dir, &bytes, &ignored))
-        disk = bytes / PART_OF_DISK / sizeof(uint64_t);
+    uint64_t bytes;
+    if (s->file == NULL || !format_grows(s->header) || a->design.n != 0 ||
+        (a->scratch_dir = disk_dir_of(s->name)) == NULL ||
+        !disk_space(a->scratch_dir, &bytes, &ignored))
+        return;
+    const uint64_t disk = bytes / PART_OF_DISK / sizeof(uint64_t);
     const uint64_t half = a->keyopt.memory / 2 / sizeof(uint64_t);
     const struct refit_limits limits = {.most = KEPT_IN_MEMORY +
                                                 (disk < KEPT_ON_DISK ? disk : KEPT_ON_DISK),

@@ -329,6 +329,13 @@ end()
     equal "$(seen query -c "$uri" new)" 100
 }
 
+@test "a filter keeps its layers where the free space for its keys is not known" {
+    need_preload
+    seq 1000 | failing statvfs:1:EIO seen add --create f.seen
+    equal "$(seen stats --json f.seen | jq '.layers[].n_design')" 1048576
+    equal "$(seq 1000 | seen query -c f.seen)" 1000
+}
+
 @test "a full disk, or one that fails, leaves a growing filter as it was" {
     need_preload
     for call in ftruncate fallocate; do
