@@ -434,29 +434,27 @@ crontabs()
 as_cron()
 {
     local line path=/usr/bin:/bin
+    # In one go: this directory may itself be below one of them.
     while IFS= read -r line; do
-        line=${line//\/usr\/local\/bin/$PWD\/bin}
-        line=${line//\/srv/$PWD\/srv}
         line=${line/--min-keys 1M/--min-keys 900} # as many as the lists here have
-        line=${line//\/var\/lib\/prometheus/$PWD\/prometheus}
         case $line in
             PATH=*) path=${line#PATH=} ;;
             *) env -i HOME="$PWD" LOGNAME=me SHELL=/bin/sh PATH="$path" sh -c "${line#* * * * * }" ||
                 return ;;
         esac
-    done <"$1"
+    done < <(sed -E "s,/(usr/local/(bin)|(srv)|var/lib/(prometheus))\\b,$PWD/\\2\\3\\4,g" "$1")
 }
 
-# cron_place: those directories; seen and curl in bin, and curl alone in another one.
+# cron_place: those directories; seen and curl in bin, and curl alone in srv/curl.
 cron_place()
 {
-    mkdir -p bin srv prometheus/node-exporter curl
+    mkdir -p bin srv/curl prometheus/node-exporter
     ln -s "$SEEN" bin/seen
     # Ends with the status of a transfer that broke off, if asked to.
     # shellcheck disable=SC2016 # for another shell
     printf '#!/bin/sh\nseq ${LIST:-1000} | gzip >list.gz; exit $BROKEN\n' >bin/curl
     chmod +x bin/curl
-    ln -s ../bin/curl curl/curl
+    ln -s ../../bin/curl srv/curl/curl
 }
 
 @test "a job of cron fails where its PATH lacks the directory of seen" {
@@ -464,7 +462,7 @@ cron_place()
     cron_place
     for page in README.md man/seen.7 man/seen-create.1; do
         crontabs "$SOURCE/$page" >tab
-        run -127 as_cron <(echo "PATH=$PWD/curl:/usr/bin:/bin"; grep -m 1 -E '\*  seen|curl' tab)
+        run -127 as_cron <(echo "PATH=/srv/curl:/usr/bin:/bin"; grep -m 1 -E '\*  seen|curl' tab)
     done
 }
 
