@@ -122,13 +122,13 @@ static bool plan_file(void *ctx, struct header *h, struct err *err)
 {
     struct adding *a = ctx;
     struct keyopt *keyopt = &a->keyopt;
-    if (!keyopt_new(keyopt, err))
+    if (!keyopt_new(keyopt, err) || !keyopt_check_digest(keyopt, err))
         return false;
     const struct design design = sized_design(a);
     keyopt->rule.reading = reading_of(&keyopt->rule);
     keyopt->rule.profiled = !design.no_profile && profile_suits(&keyopt->rule);
     header_begin(h, &keyopt->rule, false);
-    return keyopt_check_digest(keyopt, err) && header_design(h, &design, 0, err);
+    return header_design(h, &design, 0, err);
 }
 
 static bool adopt_rule(struct adding *a, struct err *err)
@@ -157,14 +157,14 @@ static void compare_foreign(const struct store *s, uint64_t n)
 bool adding_open_memory(struct adding *a, struct err *err)
 {
     struct header h;
-    if (a->sources.n == 0 && a->keyopt.secret_path != NULL && !keyopt_new(&a->keyopt, err))
+    if ((a->sources.n == 0 && a->keyopt.secret_path != NULL && !keyopt_new(&a->keyopt, err)) ||
+        !keyopt_check_digest(&a->keyopt, err))
         return false;
     struct design design = sized_design(a);
     design.grow = design.more = true;
-    if (design.p == 0)
-        design.p = MEMORY_FPR;
+    design.p = design.p > 0 ? design.p : MEMORY_FPR;
     header_begin(&h, &a->keyopt.rule, false);
-    if (!keyopt_check_digest(&a->keyopt, err) || !header_design(&h, &design, 0, err))
+    if (!header_design(&h, &design, 0, err))
         return false;
     a->store = store_in_memory(&h, err);
     a->keyopt.apart = true;

@@ -39,6 +39,8 @@ struct create {
     struct feed feed;
 };
 
+#define FOR_RECORDS " null null-data field csv jsonl header comments crlf skip-bad no-gzip"
+
 static const struct opt size_opts[] = {
     {'n', "capacity", "N",
      "design for N distinct keys: 1000, 250k, 1M, 1e9; default: the number found",
@@ -65,8 +67,7 @@ static const struct opt size_opts[] = {
      .why = "takes capacity, rate and size from its FILTER"},
     {0, "from", "FILTER",
      "take the keys of FILTER, a counted set made with --fpr 0, instead of reading any",
-     TEXT(struct create, from),
-     .not_with = " key KEYFILE empty null null-data field header comments crlf skip-bad no-gzip",
+     TEXT(struct create, from), .not_with = " key KEYFILE empty" FOR_RECORDS,
      .why = "takes the keys of its FILTER"},
     {300, "layout", "SPEC",
      "make a filter in another program's format: guava, spark, redisson, gozero, redisbloom, "
@@ -89,9 +90,7 @@ static const struct opt size_opts[] = {
      "repeatedly",
      FLAG(struct create, design.foldable), .not_with = " compact size like"},
     {0, "empty", NULL, "read no keys", FLAG(struct create, design.empty),
-     .not_with = " key KEYFILE once each min-keys min-ratio null null-data field header comments "
-                 "crlf skip-bad no-gzip",
-     .why = "reads no keys"},
+     .not_with = " key KEYFILE once each min-keys min-ratio" FOR_RECORDS, .why = "reads no keys"},
     {0},
 };
 

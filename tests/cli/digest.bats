@@ -320,6 +320,19 @@ PYTHON
     done
 }
 
+@test "--input-digests without --digest is an error, whatever else is given" {
+    printf '%s\n' a,b c,d >input
+    for options in '' --crlf --hex --ignore-case --trim '-d, -f1' --csv; do
+        for command in 'dedup input' 'dedup -' 'query --list input input' 'create new.seen input' \
+            'add --create new.seen input' 'dedup --create new.seen input'; do
+            # shellcheck disable=SC2086 # several words
+            run -2 --separate-stderr seen $command --input-digests $options <input
+            equal "$stderr" "seen: --input-digests is for filters made with 'seen create --digest'"
+            [ ! -e new.seen ]
+        done
+    done
+}
+
 @test "ntlm takes nothing but UTF-8" {
     needs_libmd
     seen create --empty -n 10 -p 1e-9 --digest ntlm f.seen

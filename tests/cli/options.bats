@@ -62,6 +62,10 @@ keys --progress hint
 
 create --null ! -0 --empty -n 9 new
 create --field ! -f1 --empty -n 9 new
+create --csv ! --csv --empty -n 9 new # *--empty reads no keys: not with --csv
+create --csv ! --csv --from exact new # *--from takes the keys of its FILTER: not with --csv
+create --jsonl ! --jsonl --empty -n 9 new # *--empty reads no keys: not with --jsonl
+create --jsonl ! --jsonl --from exact new # *--from takes the keys of its FILTER: not with --jsonl
 create --header ! --header 1 --empty -n 9 new # *--empty reads no keys: not with --header
 create --skip-bad ! --skip-bad --from exact new # *--from takes the keys of its FILTER: not with --skip-bad
 create --input-digests = --digest sha1 --input-digests new hex
