@@ -332,10 +332,10 @@ static bool take_chunk(void *ctx, void *slot, struct err *err)
 {
     struct adding *a = ctx;
     struct added *r = slot;
-    struct batch *b;
+    struct batch *b = r->part.batch;
     bool ok = true;
     r->keys.n = r->done = 0;
-    while (ok && (b = feed_next(&r->part)) != NULL)
+    while (ok && batch_next(b))
         ok = take_record_batch(a, b, r, err);
     return ok;
 }

@@ -47,9 +47,9 @@ static bool work(void *ctx, void *slot, struct err *err)
     struct part *r = slot;
     struct change *change = &c->change;
     bool asks = change->op != COUNTS_ADD && !change->skip_absent && !change->repeated;
-    struct batch *b;
+    struct batch *b = r->part.batch;
     r->absent = 0;
-    while ((b = feed_next(&r->part)) != NULL) {
+    while (batch_next(b)) {
         size_t first = b->n;
         if (asks && !find_absent(c, batch_hashes(b), b, &first, err))
             return false;

@@ -202,8 +202,8 @@ static bool put(void *ctx, void *slot, struct err *err)
 {
     struct create *c = ctx;
     struct feed_part *part = slot;
-    struct batch *b;
-    while ((b = feed_next(part)) != NULL) {
+    struct batch *b = part->batch;
+    while (batch_next(b)) {
         part->tally.empty += batch_count_empty(b);
         size_t n = batch_keep_good(b);
         if (!builder_put(&c->build, part->worker, batch_hashes(b), n, err))
@@ -221,10 +221,10 @@ struct in_order {
 static bool gather(void *ctx, void *slot, struct err *err)
 {
     struct in_order *o = slot;
-    struct batch *b;
+    struct batch *b = o->part.batch;
     (void)ctx;
     o->keys.n = 0;
-    while ((b = feed_next(&o->part)) != NULL) {
+    while (batch_next(b)) {
         o->part.tally.empty += batch_count_empty(b);
         if (!writer_keys_take(&o->keys, b))
             return fail(err, "out of memory");

@@ -14,12 +14,6 @@
 #include "base/say.h"
 #include "keys/pump.h"
 
-/* What a thread keeps; made when it is first needed. */
-struct feed_worker {
-    struct batch *batch;
-    struct profile_sample *sample; /* with feed.samples */
-};
-
 /* ---- The tally. */
 
 const char *tally_where(const struct tally *t)
@@ -78,30 +72,10 @@ static bool report_chunk(struct feed *f, const struct chunk_tally *of_chunk)
     return true;
 }
 
-struct batch *feed_next(struct feed_part *part)
-{
-    struct batch *b = part->own->batch;
-    struct chunk_tally *t = &part->tally;
-    if (!batch_next(b)) {
-        t->bad_record = b->bad_record;
-        t->newlines += b->newlines;
-        if (b->bad_record)
-            t->reason = b->bad_reason;
-        return NULL;
-    }
-    t->hex_len = batch_join_len(t->hex_len, b->hex_len);
-    t->records += b->n;
-    t->bad += b->n_bad;
-    t->comments += b->n_comments;
-    if (part->own->sample != NULL)
-        profile_sample_take(part->own->sample, b);
-    return b;
-}
-
 void feed_start(struct feed_part *part)
 {
     const struct chunk *chunk = part->chunk;
-    struct batch *b = part->own->batch;
+    struct batch *b = part->batch;
     part->tally = (struct chunk_tally){.header = chunk->header};
     bool names = b->rule->csv != NULL && chunk->header > 0;
     for (size_t i = 0; names && i + 1 < chunk->len; i++)
@@ -109,6 +83,21 @@ void feed_start(struct feed_part *part)
     b->columns = &chunk->columns;
     b->first = chunk->first;
     batch_start(b, chunk->data, chunk->header > 0 ? 0 : chunk->len);
+}
+
+/* Takes what the batches have counted. */
+static void end_tally(struct feed_part *part)
+{
+    const struct batch *b = part->batch;
+    struct chunk_tally *t = &part->tally;
+    t->records = b->n_before;
+    t->bad = b->n_bad;
+    t->comments = b->n_comments;
+    t->newlines += b->newlines;
+    t->hex_len = b->hex_len;
+    t->bad_record = b->bad_record;
+    if (b->bad_record)
+        t->reason = b->bad_reason;
 }
 
 /* Records that end in the other terminator are one very long one. */
@@ -132,13 +121,19 @@ static void note_too_long(const struct feed *f, struct feed_part *part)
                    : "; without -0, newlines separate records");
 }
 
-static bool make_own(const struct feed *f, struct feed_worker *own)
+/* Makes a thread's batch, with its sample, unless it is there. NULL: out of memory. */
+static struct batch *make_batch(const struct feed *f, unsigned worker)
 {
-    if (own->batch == NULL)
-        own->batch = batch_new(&f->keyopt->rule);
-    if (f->samples && own->sample == NULL && (own->sample = malloc(sizeof *own->sample)) != NULL)
-        profile_sample_begin(own->sample);
-    return own->batch != NULL && (!f->samples || own->sample != NULL);
+    struct batch *b = f->batch[worker];
+    if (b == NULL)
+        b = f->batch[worker] = batch_new(&f->keyopt->rule);
+    if (b == NULL || !f->samples || b->sample != NULL)
+        return b;
+    b->sample = malloc(sizeof *b->sample);
+    if (b->sample == NULL)
+        return NULL;
+    profile_sample_begin(b->sample);
+    return b;
 }
 
 static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *slot)
@@ -147,17 +142,18 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *sl
     struct feed_part *part = slot;
     part->chunk = chunk;
     part->worker = worker;
-    part->own = &f->own[worker];
-    part->failed = !make_own(f, part->own) && !fail(&part->err, "out of memory");
+    part->batch = make_batch(f, worker);
+    part->failed = part->batch == NULL && !fail(&part->err, "out of memory");
     if (part->failed)
         return;
     feed_start(part);
     part->failed = !f->work(f->ctx, slot, &part->err);
+    end_tally(part);
     if (chunk->too_long > 0 && !part->tally.bad_record)
         note_too_long(f, part);
-    batch_shrink(part->own->batch);
+    batch_shrink(part->batch);
     if (f->keyopt->rule.secret) {
-        batch_wipe(part->own->batch);
+        batch_wipe(part->batch);
         private_clean_stack();
     }
 }
@@ -283,8 +279,8 @@ static void end_workers(struct feed *f)
 {
     struct profile_sample *all = NULL;
     for (unsigned i = 0; i < f->keyopt->threads; i++) {
-        struct profile_sample *sample = f->own[i].sample;
-        batch_free(f->own[i].batch);
+        struct profile_sample *sample = f->batch[i] != NULL ? f->batch[i]->sample : NULL;
+        batch_free(f->batch[i]);
         if (all == NULL) {
             all = sample;
         } else if (sample != NULL) {
@@ -295,16 +291,16 @@ static void end_workers(struct feed *f)
     if (all != NULL)
         f->profile = profile_of_sample(all);
     free(all);
-    free(f->own);
+    free(f->batch);
 }
 
 bool feed_run(struct feed *f)
 {
-    f->own = calloc(f->keyopt->threads, sizeof *f->own);
+    f->batch = calloc(f->keyopt->threads, sizeof *f->batch);
     f->advice.keyopt = f->keyopt;
     f->advice.questions = f->questions;
-    bool ok = (f->own != NULL || say_error("out of memory")) && feed_input(f);
-    if (f->own != NULL)
+    bool ok = (f->batch != NULL || say_error("out of memory")) && feed_input(f);
+    if (f->batch != NULL)
         end_workers(f);
     advice_end(&f->advice);
     if (!ok)

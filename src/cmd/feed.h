@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Feeds keys to a command: reads chunks of records from key files, standard input or -k, and calls
  * the command's functions for each: `work` on any thread, which splits and hashes the records, a
- * batch at a time, with feed_next; then `commit` and `finish` in input order.
+ * batch at a time; then `commit` and `finish` in input order.
  *
  *     struct result {
  *         struct feed_part part;                 // first; the rest is the command's
@@ -11,8 +11,8 @@
  *     static bool work(void *ctx, void *slot, struct err *err)
  *     {
  *         struct result *r = slot;
- *         struct batch *b;
- *         while ((b = feed_next(&r->part)) != NULL)
+ *         struct batch *b = r->part.batch;
+ *         while (batch_next(b))
  *             ... b->n records with b->hash ...
  *         return true;
  *     }
@@ -79,13 +79,12 @@ uint64_t tally_keys(const struct tally *t);
 /* What feed.c keeps for a chunk. */
 struct feed_part {
     const struct chunk *chunk;
-    unsigned worker; /* the thread of `work`, below keyopt->threads */
+    unsigned worker;     /* the thread of `work`, below keyopt->threads */
+    struct batch *batch; /* for `work`: the thread's, at the chunk's beginning */
     struct chunk_tally tally;
     bool failed; /* work failed, for the reason in err: the chunk is neither committed nor finished
                   */
     struct err err;
-    /* The rest is private. */
-    struct feed_worker *own;
 };
 
 struct feed {
@@ -120,15 +119,14 @@ struct feed {
     atomic_bool failed;     /* a message was printed */
     bool unreadable;        /* with keep_going: a file could not be read */
     /* The rest is private. */
-    struct feed_worker *own; /* one a thread */
+    struct batch **batch; /* one a thread; NULL: not needed yet */
 };
 
 /* Reads all input. If keys come from a terminal, prints a note first. Returns !failed; also true if
  * a signal or a callback stopped it. */
 bool feed_run(struct feed *f);
 
-/* The next batch of the slot's chunk; NULL at its end. feed_start: from the first one again. */
-struct batch *feed_next(struct feed_part *part);
+/* In work: begins the chunk's batches again. */
 void feed_start(struct feed_part *part);
 
 /* In commit: fails the run because of record `n` of the chunk, from 0, or of its key. Returns

@@ -276,12 +276,12 @@ static bool answer_chunk(void *ctx, void *slot, struct err *err)
     struct query *q = ctx;
     struct result *r = slot;
     const struct chunk *chunk = r->part.chunk;
-    struct batch *b;
+    struct batch *b = r->part.batch;
     bool ok = true;
     r->selected = r->present = r->first_present = 0;
     r->n_labels = 0;
     r->out.len = 0;
-    while (ok && (b = feed_next(&r->part)) != NULL)
+    while (ok && batch_next(b))
         ok = answer_batch(q, b, chunk->data + chunk->len, r, err);
     return ok;
 }

@@ -13,6 +13,7 @@
 #include "keys/field.h"
 #include "keys/prep.h"
 #include "keys/prepare.h"
+#include "keys/profile.h"
 
 static bool say_bad(struct batch *b, enum key_verdict verdict)
 {
@@ -56,7 +57,7 @@ struct batch *batch_new(const struct key_rule *rule)
     b->rule = rule;
     b->scratch = NULL;
     b->scratch_len = b->scratch_used = 0;
-    b->hex_len = 0;
+    b->sample = NULL;
     b->columns = &none;
     b->first = false;
     b->cutter = rule->csv != NULL ? csv_cutter_new() : NULL;
@@ -106,12 +107,9 @@ void batch_free(struct batch *b)
 
 void batch_start(struct batch *b, const char *data, size_t len)
 {
-    b->n = 0;
-    b->n_bad = b->n_comments = 0;
-    b->n_before = 0;
+    b->n = b->n_before = b->n_bad = b->n_comments = b->hex_len = 0;
     b->bad_record = false;
-    b->start = b->record[0] = data;
-    b->at = data;
+    b->start = b->at = b->record[0] = data;
     b->end = data + len;
     b->n_found = 0;
     b->newlines = 0;
@@ -328,7 +326,6 @@ static void make_keys(struct batch *b)
         return;
     }
     memset(b->bad, 0, sizeof b->bad);
-    b->hex_len = 0;
     char *to = b->scratch;
     for (size_t i = 0; i < b->n; i++) {
         struct slice key;
@@ -445,7 +442,6 @@ static bool hash_batch(struct batch *b)
 bool batch_next(struct batch *b)
 {
     b->n_before += b->n;
-    b->n_bad = b->n_comments = 0;
     if (b->bad_record) {
         b->n = 0;
         return false;
@@ -461,7 +457,10 @@ bool batch_next(struct batch *b)
         b->bad_record = csv_broken(b->cutter, &line, &b->bad_reason);
         b->newlines = b->bad_record ? line - b->n_before : csv_newlines(b->cutter);
     }
-    return b->n > 0 && hash_batch(b);
+    bool more = b->n > 0 && hash_batch(b);
+    if (more && b->sample != NULL)
+        profile_sample_take(b->sample, b);
+    return more;
 }
 
 size_t batch_keep_good(struct batch *b)

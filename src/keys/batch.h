@@ -23,6 +23,8 @@
 #include "keys/rule.h"
 #include "keys/split.h"
 
+struct profile_sample; /* keys/profile.h */
+
 enum { BATCH_MAX = HASH_BATCH };
 
 struct batch {
@@ -33,9 +35,11 @@ struct batch {
     const char *record[1 + BATCH_MAX + SPLIT_SLACK];
     /* With skip_bad or comments, bit i: record i has no key. */
     uint64_t bad[BATCH_MAX / 64];
-    size_t n_bad;      /* bad records in this batch, without ... */
+    size_t n_before; /* records of the chunk in earlier batches */
+    /* Of the chunk so far. */
+    size_t n_bad;      /* bad records, without ... */
     size_t n_comments; /* ... comments, and the lines without a byte of CSV and JSON */
-    size_t n_before;   /* records of the chunk in earlier batches */
+    size_t hex_len;    /* with PREP_HEX: the common length of the keys (batch_join_len) */
     /* With skip_bad off: a record is bad, and batch_next returns false. The records before it
      * were returned in batches; n_before counts them. bad_reason is the reason: "has no field 3",
      * "not hexadecimal", "not UTF-8". It contains no keys or digests. */
@@ -47,7 +51,7 @@ struct batch {
     bool first;
     const struct csv_columns *columns;
     uint64_t newlines;
-    size_t hex_len; /* with PREP_HEX: the common length of this batch's keys (batch_join_len) */
+    struct profile_sample *sample; /* takes part of the keys; NULL: there is none */
     /* Private to batch.c. */
     const char *start;          /* of the chunk */
     const char *at, *end;       /* bytes not split yet */

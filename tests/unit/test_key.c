@@ -188,9 +188,8 @@ static bool yields(const struct key_rule *plain_rule, const char *input, size_t 
     batch_start(b, copy, len);
     const char *w = want, *record = copy;
     bool ok = true;
-    size_t before = 0;
+    size_t before = 0, n_bad = 0;
     while (batch_next(b)) {
-        size_t n_bad = 0;
         ok &= b->n_before == before;
         for (size_t i = 0; i < b->n && ok; i++) {
             const char *bar = memchr(w, '|', (size_t)(want + want_len - w));
@@ -321,7 +320,7 @@ TEST(a_bad_record_ends_the_batches)
         batch_start(b, input, len);
         n = 0;
         for (size_t at = 0; batch_next(b); at += b->n) {
-            n += b->n_bad;
+            n = b->n_bad;
             if (places[c] >= at && places[c] < at + b->n) {
                 size_t i = places[c] - at;
                 CHECK(b->bad[i / 64] >> i % 64 & 1);
