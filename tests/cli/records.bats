@@ -171,6 +171,9 @@ TABLE
         seen dedup -j$j --jsonl -f .id t.jsonl | cmp - <(head -n 10 t.jsonl)
     done
     [ "$(grep -c '^[0-9]*,"a' csv1.got)" = 50000 ]
+    echo bad >>t.csv
+    refuses "seen: t.csv:$(wc -l <t.csv): has 1 column, not 2 (--skip-bad skips such records)" \
+        seen create -j2 --csv -f id csv t.csv
 }
 
 @test "Python reads the same records" {
