@@ -33,19 +33,17 @@ void counted_layer_give_up(struct counted_layer *l, const struct err *why)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* With the lock: takes the next place for a part, at *at. */
-static bool take_place(struct counted_layer *l, uint64_t end, const struct counted_part *part,
-                       uint64_t *at, struct err *err)
+/* With the lock: takes the next place for a part, at *at. Whether a sum of counts fits is checked
+ * where they are added up (combine.c). */
+static void take_place(struct counted_layer *l, uint64_t end, const struct counted_part *part,
+                       uint64_t *at)
 {
-    if (part->sums.total > UINT64_MAX - l->counted.total)
-        return counted_too_many(err);
     *at = l->at;
     l->counted.entries += part->sums.entries;
     l->counted.total += part->sums.total;
     l->at += part->blocks_len;
     l->next = end;
     pthread_cond_broadcast(&l->turned);
-    return true;
 }
 
 /* Waits for the part's turn, and writes it with the bytes at `blocks`. */
@@ -58,7 +56,7 @@ static bool put_part(struct counted_layer *l, uint64_t first, uint64_t end,
         pthread_cond_wait(&l->turned, &l->lock);
     bool ok = !l->gave_up;
     if (ok)
-        ok = take_place(l, end, part, &at, err);
+        take_place(l, end, part, &at);
     else
         *err = l->why;
     pthread_mutex_unlock(&l->lock);

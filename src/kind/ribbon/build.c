@@ -480,7 +480,6 @@ static bool start_layer(struct ribbon_builder *b, const struct target *target,
                                  .lock = PTHREAD_MUTEX_INITIALIZER,
                                  .turned = PTHREAD_COND_INITIALIZER,
                                  .p = target->layer->fpr_design};
-    b->ribbon.bits = ribbon_bits(target->n);
     b->directory = malloc((size_t)ribbon_directory_len(&b->ribbon));
     b->work = calloc(target->threads, sizeof *b->work);
     bool ok = b->directory != NULL && b->work != NULL;
