@@ -299,11 +299,11 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     all_printed() { [ "$(wc -l <b.out)" = 1000 ]; }
     mkfifo pipe
     seq -f 'b%.0f' 1000 >b
-    # It goes on some seconds after the file has its name.
-    { seq 1100000; cat b; } | strace -f -qq -o trace -e trace=linkat -e inject=linkat:delay_exit=4000000 \
-        seen dedup --create -p 1e-9 f.seen >out &
+    # It stops when the file has its name.
+    { seq 1100000; cat b; } | strace -f -o trace -e trace=linkat,renameat2 -e inject=linkat,renameat2:signal=STOP:when=1 \
+        seen dedup --create -p 1e-9 f.seen >out 2>err &
     maker=$!
-    await $maker test -e f.seen
+    await $maker grep -qs 'stopped by SIGSTOP' trace
     seen dedup f.seen <pipe >b.out &
     exec 9>pipe
     cat b >&9
@@ -311,6 +311,7 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     kill -KILL $!
     wait $! || [ $? = 137 ]
     exec 9>&-
+    kill -CONT "$(pgrep -P $maker)"
     wait $maker
     cmp <(seq 1100000) out
     [ "$(seen query -c f.seen b)" = 1000 ]
