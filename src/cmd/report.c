@@ -109,15 +109,15 @@ void report_refusal(struct report *r, const char *key, const char *why)
 void report_made(struct report *r, const char *path, const struct header *h, double fpr, double n)
 {
     const char *caveat = layout_caveat(h->layers[0].kind);
-    const double bits = 8 * (double)h->file_len;
-    const enum report_source designed = h->n_design != 0 ? RECORDED : UNKNOWN;
     say_made(path);
     report_string(r, NULL, "file", EXACT, path);
     report_string(r, NULL, "kind", RECORDED, format_kind_name(h));
     report_uint(r, NULL, "bytes", FORM_BYTES, EXACT, h->file_len);
-    report_number(r, NULL, "bits_per_key", FORM_DECIMAL, designed, bits / (double)h->n_design);
+    report_number(r, NULL, "bits_per_key", FORM_DECIMAL, ESTIMATED,
+                  n > 0 ? 8 * (double)h->file_len / n : NAN);
     report_uint(r, NULL, "layers", FORM_COUNT, RECORDED, h->n_layers);
-    report_uint(r, NULL, "n_design", FORM_COUNT, designed, h->n_design);
+    report_uint(r, NULL, "n_design", FORM_COUNT, h->n_design != 0 ? RECORDED : UNKNOWN,
+                h->n_design);
     report_number(r, NULL, "fpr_design", FORM_DIGITS, RECORDED, h->fpr_design);
     report_number(r, NULL, "fpr_current", FORM_DIGITS, EXACT, fpr);
     report_number(r, NULL, "n_estimate", FORM_KEYS, ESTIMATED, n);

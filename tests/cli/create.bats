@@ -571,6 +571,15 @@ sys.exit(status != 0)' "$@"
         .keys_added == 1001 and .fpr_current > 0 and .fpr_current < 0.01' <<<"$output"
     run -0 --separate-stderr seen create --json --skip-bad -d ' ' -f 2 -n 10 g keys
     jq -e '.records == 1006 and .bad_records == 1005 and .keys_added == 1' <<<"$output"
+    # Bits for each key that it has, not for each that it has room for.
+    for command in 'create made keys' 'create --fixed -n 5000 made keys' 'create --compact made keys' \
+        'create --generations 2 -n 5000 made keys' 'create --counted made keys' 'merge -o made f f' \
+        'create --layout spark -n 5000 made keys' 'shrink -o made f'; do
+        # shellcheck disable=SC2086 # several words
+        seen $command --json | jq -e '.bits_per_key == 8 * .bytes / .n_estimate'
+        rm made
+    done
+    seen create --json --empty made | jq -e '.n_estimate == 0 and .bits_per_key == null'
 }
 
 @test "a full or closed stdout is told, and the file is there" {
