@@ -29,6 +29,10 @@ clean()
     quiet seen add f /dev/null
     seen stats --json f | jq -e '.records == 4000'
     clean f
+    # Where there is no room left, keys are added one by one.
+    seen create --fixed -n 1000 full old
+    head -n 512 old | seen add full
+    [ "$(fact full records)" = 1512 ]
 }
 
 @test "adding gives the bytes that creating gives" {

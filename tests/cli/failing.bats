@@ -293,6 +293,34 @@ end()
     [ ! -e f.seen ]
 }
 
+@test "output for which there is no memory is an error, and is a beginning of it" {
+    need_preload
+    { seq 300; printf "%09000d\n" 7; } >keys
+    printf 'id,n\n1,2\n3,4\n' >t.csv
+    seen create -n 1000 f.seen keys
+    while read -r least command; do
+        # shellcheck disable=SC2086 # words
+        seen $command -j1 >whole
+        for ((n = 1; n <= 12; n++)); do
+            status=0
+            # shellcheck disable=SC2086 # words
+            failing realloc:$n:ENOMEM seen $command -j1 >out 2>err || status=$?
+            [ $status != 0 ] || break
+            [ $status = 2 ]
+            [[ $(cat err) == 'seen: '*memory* && $(wc -l <err) = 1 ]]
+            cmp -n "$(stat -c %s out)" out whole
+        done
+        cmp out whole
+        [ $n -gt "$least" ]
+    done <<'TABLE'
+7 dedup --annotate keys
+6 dedup --csv --annotate -f id t.csv
+5 query -n --annotate f.seen keys t.csv
+2 query --csv -f id --annotate f.seen t.csv
+2 query -l f.seen keys t.csv
+TABLE
+}
+
 @test "whatever memory a filter in Redis lacks, the command says so, and the filter keeps its keys" {
     need_preload
     need_redis

@@ -138,7 +138,8 @@ TABLE
     seen add empty.seen numbers
     seen merge -o both.seen g.seen no.seen
     seen merge --intersect -o same.seen h.seen h.seen
-    for name in few secret digest hex no empty both same; do
+    seen merge --intersect -o counts.seen n.seen n.seen
+    for name in few secret digest hex no empty both same counts; do
         looks $name.seen null
         [ $name = secret ] || reader verify $name.seen
     done

@@ -363,6 +363,10 @@ or exported; query, add, dedup and stats work"
         [ "$(redis a EXISTS k)" = 0 ]
         rm in
     done
+    [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module does nothing in between'
+    reserve k 1e-6 5000
+    redis a AFTER 1 BF.INSERT DEL k
+    refuses "seen: cannot use '$(uri k)': there is no key 'k'" seen add "$(uri k)" <(seq 1000)
 }
 
 @test "a filter that is deleted and made anew while keys are added" {
