@@ -150,8 +150,6 @@ static bool take_map(struct cluster *cl, const struct node *teller, const struct
             !is_integer(&range->elements[1], 0, SLOTS - 1))
             continue;
         uint16_t owner = map_node(cl, teller, &range->elements[2]);
-        if (owner == NO_NODE)
-            continue;
         for (int64_t s = range->elements[0].integer; s <= range->elements[1].integer; s++)
             cl->owners[s] = owner;
         for (size_t replica = 3; replica < range->n; replica++)
