@@ -293,6 +293,16 @@ end()
     [ ! -e f.seen ]
 }
 
+# The entries of all keys, and then their blocks, which grow.
+@test "a counted set whose blocks lack memory is not made" {
+    need_preload
+    seq 30000 >keys
+    for n in {1..5}; do
+        refuses 'seen: out of memory' failing realloc:$n:ENOMEM seen create --counted -j1 f keys
+        [ ! -e f ]
+    done
+}
+
 @test "output for which there is no memory is an error, and is a beginning of it" {
     need_preload
     { seq 300; printf "%09000d\n" 7; } >keys

@@ -132,6 +132,16 @@ relay()
     quiet seen query -q --tls-ca server.crt "$(at a)" keys
 }
 
+@test "a connection for which there is no memory is refused" {
+    need_preload
+    seen create --layout gozero:bits=20000 f -k 1
+    seen export --tls-ca ca.crt f -o "$(at a)"
+    for ((n = 1; n < 9; n++)); do
+        run -2 --separate-stderr failing calloc:$n:ENOMEM seen query -q --tls-ca ca.crt "$(at a)" -k 1
+        [[ $stderr == 'seen: '*[Mm]emory* && $stderr != *$'\n'* ]]
+    done
+}
+
 @test "a certificate that does not fit is refused at once" {
     local port
     port=$(cat "$REDIS_DIR/a/port")
