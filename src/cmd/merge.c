@@ -114,19 +114,17 @@ static double highest_fpr(const struct merge *m)
     return m->max_fpr > 0 ? m->max_fpr : UNITE_FPR_SLACK * sum;
 }
 
-/* May the result be made, with its current rate `fpr`? Reports if not. `least`: no lower rate is
- * possible. */
-static bool accept_fpr(const struct merge *m, double fpr, bool least)
+/* May the result be made, with its current rate `fpr`? Reports if not, and how to get a lower one.
+ * "": none is possible. */
+static bool accept_fpr(const struct merge *m, double fpr, const char *lower)
 {
     char now[NUM_TEXT], text[NUM_TEXT];
     double limit = highest_fpr(m);
-    if (fpr <= limit || (m->max_fpr == 0 && (m->assembly.replace || least)))
+    if (fpr <= limit || (m->max_fpr == 0 && (m->assembly.replace || lower[0] == '\0')))
         return true;
-    return say_error(
-        "the result would have a current false-positive rate of %s, above %s; make the "
-        "filters with --like one whose --capacity is for the keys of all, or one filter with "
-        "--generations; --max-fpr or --force accept it",
-        num_show_fpr(now, fpr), num_show_fpr(text, limit));
+    return say_error("the result would have a current false-positive rate of %s, above %s%s%s",
+                     num_show_fpr(now, fpr), num_show_fpr(text, limit), lower,
+                     m->max_fpr > 0 ? "" : "; --max-fpr or --force accept it");
 }
 
 static void note_bits(const struct assembly *made)
@@ -211,7 +209,9 @@ static bool make_counted(struct merge *m, const struct layer **layer, const uint
     combine_plan(a, m->op, &parts, 0);
     if (!combine_write(a, &err))
         return say_failure(&err);
-    if (!accept_fpr(m, combine_fpr(a), result_bits(a) == 64))
+    if (!accept_fpr(m, combine_fpr(a),
+                    result_bits(a) == 64 ? ""
+                                         : "; make the sets with a --capacity for the keys of all"))
         return false;
     if (!assembly_commit(a, &err))
         return say_failure(&err);
@@ -257,7 +257,9 @@ static bool merge_layers(struct merge *m)
     struct err err;
     if (!unite_inputs(&m->assembly, m->op == COUNTS_INTERSECT, highest_fpr(m), &err))
         return say_failure(&err);
-    if (!accept_fpr(m, m->assembly.census.fpr, false))
+    if (!accept_fpr(m, m->assembly.census.fpr,
+                    "; make the filters with --like one whose --capacity is for the keys of all, "
+                    "or one filter with --generations"))
         return false;
     if (!assembly_commit(&m->assembly, &err))
         return say_failure(&err);

@@ -216,8 +216,14 @@ END
 @test "a result with a higher FPR than its inputs were made for is refused" {
     seq 100000 | counted -p 1e-6 many
     seq 3 | counted -p 1e-2 few
-    rejects "seen: the result would have a current false-positive rate of "*", above 0.0101; "*"--max-fpr or --force accept it" \
+    local rate="seen: the result would have a current false-positive rate of "*
+    rejects "$rate, above 0.0101; make the sets with a --capacity for the keys of all; --max-fpr or --force accept it" \
         seen merge -o out many few
+    rejects "$rate, above 1e-05; make the sets with a --capacity for the keys of all" \
+        seen merge --force --max-fpr 1e-5 -o out many few
+    seq 3 | counted -n 100003 -p 1e-2 wider
+    run -0 seen merge -o out1 many wider
+    rm out1
     run -0 seen merge --max-fpr 1 -o out1 many few || run -0 seen merge --force -o out1 many few
 }
 
