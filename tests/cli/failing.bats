@@ -175,6 +175,18 @@ end()
     [ "$(state f.seen)" = dirty ]
 }
 
+@test "a header that cannot be repaired is told" {
+    need_preload
+    seen create -n 1000 f.seen -k 1
+    printf x | dd of=f.seen bs=1 seek=100 conv=notrunc 2>/dev/null
+    for fault in lock:1:ENOLCK lock:2:ENOLCK pwritev:1:ENOSPC fdatasync:1:EIO; do
+        cp f.seen g.seen
+        run -2 --separate-stderr failing $fault seen verify --repair g.seen
+        [[ $stderr == 'seen: cannot '@(lock|write|sync)" 'g.seen': "* && $stderr != *$'\n'* ]]
+        seen verify --repair g.seen
+    done
+}
+
 @test "a rotation whose sync fails leaves the file as it was, or dirty" {
     need_preload
     for ((nth = 1; nth < 20; nth++)); do
@@ -268,6 +280,16 @@ end()
     [ "$(seen query -c g.seen <(seq 20000))" = 20000 ]
 }
 
+@test "a filter in memory for which there is no memory is refused" {
+    need_preload
+    seq 10 >keys
+    for command in dedup 'query --list keys'; do
+        # shellcheck disable=SC2086 # words
+        refuses 'seen: cannot make a filter in memory of 140 KiB: Cannot allocate memory' \
+            failing mmap:1:ENOMEM:from seen $command keys
+    done
+}
+
 # Its first layer is full with a million keys. Below some limit there is room for that one alone.
 @test "a filter in memory that cannot grow says so, and what is known by then is printed" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes more addresses than that'
@@ -298,7 +320,7 @@ end()
     need_preload
     seq 30000 >keys
     for n in {1..5}; do
-        refuses 'seen: out of memory' failing realloc:$n:ENOMEM seen create --counted -j1 f keys
+        refuses 'seen: out of memory' failing "realloc:$n:ENOMEM" seen create --counted -j1 f keys
         [ ! -e f ]
     done
 }

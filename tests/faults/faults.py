@@ -87,13 +87,14 @@ TABLE = b"id,key\n" + b"".join(b"1,%s\n" % key.encode() for key in NEW)
 
 class Scenario:
     """make: commands that make the files, as words. run: the command. kept: keys that are in a file
-    after whatever happens; then: keys that are in it after success. every: try each fault, as with --all."""
+    after whatever happens; then: keys that are in it after success. every: try each fault, as with --all.
+    flip: the offset of a byte of f that is damaged before."""
 
     def __init__(self, name, run, make=(), stdin=None, status=0, kept=None, then=None, ordered=False, printed=None,
-                 lacks=False, every=False):
+                 lacks=False, every=False, flip=None):
         self.name, self.run, self.make, self.stdin, self.status = name, run.split(), make, stdin, status
         self.kept, self.then = kept or {}, then or {}
-        self.ordered, self.printed, self.lacks, self.every = ordered, printed, lacks, every
+        self.ordered, self.printed, self.lacks, self.every, self.flip = ordered, printed, lacks, every, flip
 
 
 LAYOUTS = ["guava", "dcso", "gozero", "redisson", "redisbloom"]
@@ -166,6 +167,9 @@ def scenarios():
                        "growing": ["create --grow -n 50 f old"]}.items():
         yield Scenario(f"stats {name}", "stats --json f", make)
         yield Scenario(f"verify {name}", "verify f", make, kept={"f": OLD})
+    yield Scenario("verify --repair, a header", "verify --repair f", f, kept={"f": OLD}, then={"f": OLD}, flip=100)
+    yield Scenario("verify --repair, a page", "verify --repair f", ["create -n 40000 f old"], kept={"f": OLD},
+                   then={"f": OLD}, flip=40000)
     yield Scenario("stats --prometheus", "stats --prometheus f", f)
     yield Scenario("plan", "plan --json -n 1000")
     ring = ["create --generations 2 -n 1000 f old"]
@@ -275,6 +279,10 @@ class Trial:
         for words in scenario.make:
             made = injector.run(words.split(), self.dir)
             assert made.status == 0, (scenario.name, words, made.err)
+        if scenario.flip is not None:
+            with open(os.path.join(self.dir, "f"), "r+b") as file:
+                byte = os.pread(file.fileno(), 1, scenario.flip)
+                os.pwrite(file.fileno(), bytes([byte[0] ^ 16]), scenario.flip)
         self.before = files(self.dir)
         self.changed = set()
         self.reference = injector.run(scenario.run, self.dir, scenario.stdin, lacks=scenario.lacks)
@@ -299,7 +307,7 @@ class Trial:
     def has(self, name, keys):
         """What is wrong with the file, if it is to have these keys."""
         verified = self.seen("verify", name)
-        if verified.status != 0 and b"--repair" in verified.err + verified.out:
+        if verified.status != 0 and (self.scenario.flip is not None or b"--repair" in verified.err + verified.out):
             verified = self.seen("verify", "--repair", name)
         if verified.status != 0:
             return f"verify: {verified.err.decode()}"
