@@ -3,6 +3,7 @@
  */
 #include "cmd/sources.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -131,6 +132,29 @@ TEST(after_a_file_that_does_not_fit_nothing_is_asked)
     scratchdir_clear();
 }
 
+TEST(a_filter_is_not_replaced_without_its_list)
+{
+    struct keyopt keyopt = KEYOPT_DEFAULT;
+    struct sources s = SOURCES_DEFAULT;
+    struct err err;
+    bool again = false;
+    s.follow = true;
+    s.list_path = "list";
+    make("f", 0);
+    make("new", 0);
+    CHECK(system("echo a >list") == 0);
+    if (open_f(&s, &keyopt)) {
+        MUST(sources_enter(&s, 0, &err));
+        CHECK(sources_leave(&s, true, &again, &err));
+        CHECK(rename("new", "f") == 0 && unlink("list") == 0);
+        CHECK(!sources_enter(&s, 0, &err));
+        CHECK(!sources_leave(&s, false, &again, &err));
+        CHECK_STR(err.text, check_errno("cannot open 'list'", ENOENT));
+    }
+    sources_close(&s);
+    scratchdir_clear();
+}
+
 int main(void)
 {
     if (!scratchdir_enter())
@@ -139,6 +163,7 @@ int main(void)
     RUN(answers_are_void_and_asked_for_again_if_only_times_or_links_change);
     RUN(answers_stay_void_if_another_file_takes_the_name);
     RUN(after_a_file_that_does_not_fit_nothing_is_asked);
+    RUN(a_filter_is_not_replaced_without_its_list);
     scratchdir_leave();
     return check_done();
 }
