@@ -73,7 +73,6 @@ TARGET BLOOM_INLINE bool set_line(uint8_t *line, line_bits bits)
     return _mm256_testc_si256(before.low, bits.low) & _mm256_testc_si256(before.high, bits.high);
 }
 
-#include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_avx2 = {{"avx2", cpu_has_avx2},

@@ -51,7 +51,6 @@ typedef __m512i line_bits;
 #define load_line _mm512_load_si512
 #define or_lines  _mm512_or_si512
 
-#include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_avx512 = {{"avx512", cpu_has_avx512_bits},

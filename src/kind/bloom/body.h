@@ -3,8 +3,38 @@
  *
  *     TARGET                               attributes of functions: the instructions they may use
  *     test_line(line, hash, first, end)    are probes [first, end) of a hash set in a line?
- *     set_key(a, b, hash, k, lines)        are all k in its lines at a and b? Sets them, too
+ *
+ * and, to set a key's bits a whole line at a time,
+ *
+ *     line_bits                            a type for 512 bits
+ *     load_line(p), or_lines(x, y)         of that type; p is aligned to a line
+ *     set_line(line, bits)                 sets bits in a line; were all of them set already?
+ *
+ * or, with OWN_SET_KEY, a set_key of its own.
  */
+
+#ifndef OWN_SET_KEY
+/* Sets all k probes of a hash in its lines at a and b; were all of them set already? */
+TARGET BLOOM_INLINE bool set_key(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
+{
+    uint8_t *line[2] = {a, b};
+    bool all = true;
+#pragma GCC unroll 2
+    for (unsigned l = 0; l < lines; l++) {
+        unsigned first = k / lines * l, end = k / lines * (l + 1), word = first / PROBES_IN_WORD;
+        uint64_t probes = bloom_word(hash, word) >> first % PROBES_IN_WORD * PROBE_BITS;
+        line_bits bits = load_line(bloom_one_bit[probes & BLOOM_PROBE]);
+#pragma GCC unroll 28
+        for (unsigned i = first + 1; i < end; i++) {
+            probes =
+                i % PROBES_IN_WORD ? probes >> PROBE_BITS : bloom_word(hash, i / PROBES_IN_WORD);
+            bits = or_lines(bits, load_line(bloom_one_bit[probes & BLOOM_PROBE]));
+        }
+        all &= set_line(line[l], bits);
+    }
+    return all;
+}
+#endif
 
 #define TEST(i, first, end) (uint64_t) test_line(now.line[i], now.hash[i], first, end) << (i)
 #define TEST_FIRST_LINES(k, lines)                                                                 \

@@ -77,7 +77,6 @@ BLOOM_INLINE bool set_line(uint8_t *line, line_bits bits)
     return vmaxvq_u8(missing) == 0;
 }
 
-#include "kind/bloom/set_body.h"
 #include "kind/bloom/body.h"
 
 const struct bloom_variant bloom_neon = {{"neon", cpu_has_neon},

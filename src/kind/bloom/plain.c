@@ -4,6 +4,7 @@
 #include "kind/bloom/probe.h"
 
 #define TARGET
+#define OWN_SET_KEY
 
 static inline unsigned test_bit(const uint8_t *line, uint64_t probe)
 {
@@ -43,7 +44,6 @@ BLOOM_INLINE bool test_line(const uint8_t *line, uint64_t hash, unsigned first, 
     return all;
 }
 
-/* Returns whether all bits were already set. */
 BLOOM_INLINE bool set_key(uint8_t *a, uint8_t *b, uint64_t hash, unsigned k, unsigned lines)
 {
     uint64_t word[WORDS];
