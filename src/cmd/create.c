@@ -524,8 +524,9 @@ static bool create(struct create *c)
     }
     /* If the options fix the size, a dry run reads keys only if they are given or a check needs
      * their number. Otherwise it leaves standard input alone. */
-    bool needs_keys = !c->dry_run || !design_is_sized(&c->design) || c->keyopt.any ||
-                      c->from != NULL || c->min_keys != 0 || c->min_ratio > 0;
+    bool needs_keys = !c->dry_run || !design_is_sized(&c->design) || c->keyopt.n_keys > 0 ||
+                      c->keyopt.n_files > 0 || c->from != NULL || c->min_keys != 0 ||
+                      c->min_ratio > 0;
     bool ok = !needs_keys || make_filter(c);
     if (!ok || c->dry_run)
         return ok && (plan_show(&c->design, c->build.n_held, c->json, &err) || say_failure(&err));

@@ -232,13 +232,6 @@ void feed_report(const struct feed *f)
                  f->keyopt->rule.terminator == 0 ? "-z " : "");
 }
 
-static void slot_free(void *ctx, void *slot)
-{
-    struct feed *f = ctx;
-    if (f->slot_free != NULL)
-        f->slot_free(slot);
-}
-
 static bool feed_input(struct feed *f)
 {
     struct err err;
@@ -264,7 +257,7 @@ static bool feed_input(struct feed *f)
                         .commit = commit,
                         .failed = f->keep_going ? input_failed : NULL,
                         .finish = f->finish != NULL ? finish_part : NULL,
-                        .slot_free = slot_free};
+                        .slot_free = f->slot_free};
     bool busy = typed || (f->keyopt->prints && isatty(STDOUT_FILENO));
     progress_begin(f->title, f->keyopt->progress, busy);
     bool ok = pump_run(&pump, &err) || say_failure(&err);

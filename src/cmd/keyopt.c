@@ -321,11 +321,9 @@ static bool make_given(struct keyopt *keyopt)
 
 bool keyopt_files(struct keyopt *keyopt, const struct opt_parser *p, int n_before)
 {
-    int n = p->n_operands - n_before;
     keyopt->command = p->command;
     keyopt->files = p->operand + n_before;
-    keyopt->n_files = (size_t)n;
-    keyopt->any = n > 0 || keyopt->n_keys > 0;
+    keyopt->n_files = (size_t)(p->n_operands - n_before);
     bool ok = keyopt->csv              ? want_csv(keyopt, p)
               : keyopt->jsonl          ? want_jsonl(keyopt, p)
               : keyopt->fields != NULL ? take_field_numbers(keyopt, p)

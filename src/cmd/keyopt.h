@@ -44,7 +44,6 @@ struct keyopt {
     const char *secret_path; /* --secret; NULL: not given */
     struct secret secret;    /* read from that file or the one in SEEN_SECRET ... */
     bool secret_read;        /* ... if this is set */
-    bool any;                /* -k or a key file was given */
     const char *not_hex; /* follows the message that --hex cannot be added later; NULL: nothing */
     bool apart;          /* as in struct input_spec */
     bool prints; /* records are printed as they come, so no key file may be standard output */

@@ -209,7 +209,7 @@ bool pump_run(const struct pump *pump, struct err *err)
     for (size_t i = 0; i < run.n_made; i++) {
         struct slot *slot = run.slots[i];
         if (pump->slot_free != NULL)
-            pump->slot_free(pump->ctx, slot->data);
+            pump->slot_free(slot->data);
         free(slot->data);
         chunk_free(&slot->chunk);
         free(slot);

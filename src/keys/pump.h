@@ -31,7 +31,8 @@ struct pump {
      * stops, and pump_run fails with its reason. */
     void (*failed)(void *ctx, const struct chunk *chunk, const struct err *err);
 
-    void (*slot_free)(void *ctx, void *slot);
+    /* Frees what was attached to a slot. NULL: nothing to free. */
+    void (*slot_free)(void *slot);
 
     /* Long work after a commit that need not delay the next commit. During a commit, at most one
      * earlier chunk is unfinished. Called for every committed chunk, including one whose commit

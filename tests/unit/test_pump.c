@@ -37,7 +37,7 @@ struct seen {
 };
 
 struct slot {
-    bool used;
+    struct seen *seen; /* NULL: not used */
     uint64_t seq;
     size_t len;
     char *copy;
@@ -56,10 +56,10 @@ static void work(void *ctx, unsigned worker, const struct chunk *chunk, void *da
     struct slot *slot = data;
     s->works++;
     s->wrong += worker >= s->threads || s->busy[worker]++ != 0;
-    if (!slot->used)
+    if (slot->seen == NULL)
         s->slots_made++;
-    s->wrong += !slot->used && (slot->seq != 0 || slot->len != 0 || slot->copy != NULL);
-    slot->used = true;
+    s->wrong += slot->seen == NULL && (slot->seq != 0 || slot->len != 0 || slot->copy != NULL);
+    slot->seen = s;
     dawdle(chunk->seq);
     slot->seq = chunk->seq;
     slot->len = chunk->len;
@@ -116,11 +116,11 @@ static void failed(void *ctx, const struct chunk *chunk, const struct err *err)
     s->committing--;
 }
 
-static void slot_free(void *ctx, void *data)
+static void slot_free(void *data)
 {
-    struct seen *s = ctx;
     struct slot *slot = data;
-    s->slots_freed += slot->used;
+    if (slot->seen != NULL)
+        slot->seen->slots_freed++;
     free(slot->copy);
 }
 
