@@ -9,8 +9,8 @@
  *     struct csv_cutter *c = csv_cutter_new();
  *     csv_begin(c, &csv, &columns, first, chunk.data, chunk.len);    // for each chunk
  *     n = csv_cut(c, record, CSV_BATCH);                             // until 0
- *     ... csv_key(c, i, &key, &to) ...
- *     if (csv_broken(c, &err)) ...                                   // behind the last record
+ *     ... csv_key(c, i, record[i], record[i + 1], &key, &len, &to) ...
+ *     if (csv_broken(c, &line, &err)) ...                            // behind the last record
  */
 #ifndef KEYS_CSV_H
 #define KEYS_CSV_H
