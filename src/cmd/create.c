@@ -33,7 +33,7 @@ struct create {
     uint64_t from_records;
     uint64_t min_keys;
     double min_ratio;
-    bool compact, counted, once, each, fixed, grow, dry_run, json, new_secret;
+    bool compact, counted, once, fixed, dry_run, json, new_secret;
     struct assembly assembly; /* its input is `from`, if given */
     struct builder build;
     struct feed feed;
@@ -59,8 +59,8 @@ static const struct opt size_opts[] = {
      .not_with = " layout compact size grow generations foldable like"},
     {0, "once", NULL, "with --counted: count a key once per command", FLAG(struct create, once),
      .needs = " counted", .not_with = " each", .why = "counts keys"},
-    {0, "each", NULL, "with --counted: count every occurrence (the default)",
-     FLAG(struct create, each), .needs = " counted", .why = "counts keys"},
+    {0, "each", NULL, "with --counted: count every occurrence (the default)", NOTHING,
+     .needs = " counted", .why = "counts keys"},
     {0, "like", "FILTER",
      "copy capacity, rate and key preparation from FILTER; the two can be merged without loss",
      TEXT(struct create, like), .not_with = " capacity fpr size",
@@ -76,8 +76,8 @@ static const struct opt size_opts[] = {
      .why = "makes what the other program would"},
     {0, "fixed", NULL, "do not grow: keys added beyond N raise the rate; --size implies it",
      FLAG(struct create, fixed), .not_with = " grow compact counted layout generations like"},
-    {0, "grow", NULL, "add a layer whenever the filter is full (the default)",
-     FLAG(struct create, grow), .not_with = " compact size like"},
+    {0, "grow", NULL, "add a layer whenever the filter is full (the default)", NOTHING,
+     .not_with = " compact size like"},
     {0, "generations", "G",
      "forget old keys: G generations of N/G keys each; 'seen rotate' empties the oldest",
      GENERATIONS(struct create, design.generations), .needs = " capacity",

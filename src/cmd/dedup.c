@@ -28,7 +28,6 @@ struct dedup {
     enum dedup_output output;
     bool invert, annotate, verbose;
     bool keep_bad; /* print records without a key */
-    bool flushes;  /* --line-buffered, which has no effect */
 
     uint64_t n_selected, n_unprinted; /* records */
     bool reader_gone;                 /* it has closed standard output, which has stopped the run */
@@ -50,8 +49,7 @@ static const struct opt dedup_output_opts[] = {
      "report on stderr how many keys were new; and how many new keys were probably mistaken for "
      "known ones",
      FLAG(struct dedup, verbose)},
-    {0, "line-buffered", NULL, "no effect: output never waits for more input",
-     FLAG(struct dedup, flushes)},
+    {0, "line-buffered", NULL, "no effect: output never waits for more input", NOTHING},
     {0, "keep-bad", NULL, "print records without a key as they are; nothing of them is remembered",
      FLAG(struct dedup, keep_bad), .not_with = " invert-match annotate skip-bad"},
     {0, "sync-every", "N", "sync before printing whenever N keys were added since the last sync",

@@ -335,6 +335,8 @@ static bool take_opt(struct opt_parser *p, const struct opt *o, const struct opt
     switch (o->type) {
     case TAKE_ITSELF:
         return group->take(to, p, o->id);
+    case TAKE_NOTHING:
+        break;
     case TAKE_FLAG:
         return *(bool *)to = true;
     case TAKE_TEXT:

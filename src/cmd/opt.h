@@ -25,6 +25,7 @@
 /* What takes the value: the group's function, or a variable of this type. */
 enum opt_type {
     TAKE_ITSELF,
+    TAKE_NOTHING,     /* none: the option asks for what is done anyway */
     TAKE_FLAG,        /* bool */
     TAKE_TEXT,        /* const char * */
     TAKE_COUNT,       /* uint64_t ... */
@@ -47,6 +48,7 @@ enum opt_type {
 
 /* The rest of a row, after the help text; .needs and so on may follow. */
 #define OWN                          .type = TAKE_ITSELF
+#define NOTHING                      .type = TAKE_NOTHING
 #define REPEATED                     .repeatable = true
 #define INTO(take, ctype, s, member) .type = (take), .at = OPT_AT(ctype, s, member)
 #define FLAG(s, member)              INTO(TAKE_FLAG, bool, s, member)

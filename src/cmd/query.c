@@ -34,11 +34,11 @@ struct query {
     struct keyopt keyopt;
     bool invert, number, annotate, verbose;
     enum query_output output;
-    bool no_messages, flushes; /* flushes: --line-buffered, which has no effect */
-    uint64_t max_count;        /* of each file; UINT64_MAX: any number */
-    uint64_t min_count;        /* 0: none */
-    bool counts;               /* print them */
-    char *list;                /* its keys in memory are asked instead of FILTER; NULL: not given */
+    bool no_messages;
+    uint64_t max_count; /* of each file; UINT64_MAX: any number */
+    uint64_t min_count; /* 0: none */
+    bool counts;        /* print them */
+    char *list;         /* its keys in memory are asked instead of FILTER; NULL: not given */
     struct adding listed;
     struct sources sources;
     struct feed feed;
@@ -69,8 +69,7 @@ static const struct opt query_output_opts[] = {
     {'s', "no-messages", NULL,
      "do not report key files that cannot be read; the exit status is still 2",
      FLAG(struct query, no_messages), .not_with = " key", .why = "is for messages about key files"},
-    {0, "line-buffered", NULL, "no effect: output never waits for more input",
-     FLAG(struct query, flushes)},
+    {0, "line-buffered", NULL, "no effect: output never waits for more input", NOTHING},
     {'n', "number", NULL,
      "print the record's number and a colon before it; with several files, the file's name too",
      FLAG(struct query, number)},
