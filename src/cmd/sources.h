@@ -44,8 +44,8 @@ struct sources {
     struct keyopt *keyopt; /* adopts the filters' key preparation */
     struct open_options open;
     const char *list_path; /* of --confirm; NULL: none */
-    bool which;            /* the answers name the filter that has a key ... */
-    bool counts;           /* ... and its count; then there is one filter, a counted set */
+    bool which;            /* the answers name the first filter that has a key */
+    bool counts;           /* the answers have counts; then there is one filter, a counted set */
     bool follow; /* for each chunk, filters whose names refer to other files are opened again; the
                     new ones must be for the same keys */
     struct store *sink; /* a filter for the same keys, which is not queried; NULL: none.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "file/header.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -160,9 +159,4 @@ bool header_write(const struct header *h, int fd, const char *name, struct err *
         return false;
     return ftruncate(fd, (off_t)h->file_len) == 0 ||
            fail_errno(err, "cannot set the length of '%s'", name);
-}
-
-bool header_commit(const struct header *h, struct newfile *file, const char *name, struct err *err)
-{
-    return header_write(h, file->fd, name, err) && newfile_commit(file, err);
 }

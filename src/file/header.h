@@ -6,7 +6,9 @@
  *     ... h.layers, h.n_layers, the rates ...
  *     format_place(&h);
  *     header_reserve(&h, &newfile, &err) && ... each layer by header_target(&h, i, ...) ...
- *     header_commit(&h, &newfile, path, &err);           // assembly.h does these steps
+ *     header_write(&h, newfile.fd, path, &err) && newfile_commit(&newfile, &err);
+ *
+ * assembly.h does these steps.
  */
 #ifndef FILE_HEADER_H
 #define FILE_HEADER_H
@@ -62,8 +64,5 @@ bool header_reserve(const struct header *h, struct newfile *file, struct err *er
 
 /* Writes the header and truncates the file to its length. */
 bool header_write(const struct header *h, int fd, const char *name, struct err *err);
-
-/* The same for a file whose layers are written, which it then commits. */
-bool header_commit(const struct header *h, struct newfile *file, const char *name, struct err *err);
 
 #endif

@@ -56,10 +56,11 @@ struct store {
     struct add_state state;
 };
 
-/* For stores that are not files. All zero, or NULL instead of a pointer to them: the defaults. */
+/* All zero, or NULL instead of a pointer to them: the defaults. */
 struct open_options {
     struct borrow borrow; /* how files of other programs are read */
-    unsigned timeout_ms;  /* to connect, and for each reply; 0: the usual limits */
+    /* The rest is for stores that are not files. */
+    unsigned timeout_ms; /* to connect, and for each reply; 0: the usual limits */
     /* Of TLS, as struct tls_files has them; NULL: not given. */
     const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     const char *password_file; /* its first line is the password; NULL: the environment has it */

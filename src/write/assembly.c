@@ -203,7 +203,8 @@ bool assembly_check_intact(const struct assembly *a, struct err *err)
 
 bool assembly_commit(struct assembly *a, struct err *err)
 {
-    bool ok = assembly_check_intact(a, err) && header_commit(&a->header, &a->file, a->out, err);
+    bool ok = assembly_check_intact(a, err) && header_write(&a->header, a->file.fd, a->out, err) &&
+              newfile_commit(&a->file, err);
     if (a->replaces_input && !a->loses_keys)
         a->file.attached = false; /* the new file has the writers' keys */
     /* Writers of a replaced file need not wait for what the command prints. */
