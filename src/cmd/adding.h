@@ -26,7 +26,6 @@
 #include <stdint.h>
 
 #include "base/output.h"
-#include "cmd/cmd.h"
 #include "cmd/feed.h"
 #include "cmd/opt.h"
 #include "cmd/sources.h"

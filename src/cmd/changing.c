@@ -6,7 +6,6 @@
 
 #include "base/num.h"
 #include "base/say.h"
-#include "cmd/cmd.h"
 #include "write/combine.h"
 #include "write/writer.h"
 

@@ -18,7 +18,6 @@
 #include "cmd/redisopt.h"
 #include "cmd/warn.h"
 #include "file/chain.h"
-#include "file/design.h"
 
 /* What is printed. Of several options that say so, the last one here counts. */
 enum dedup_output { PRINT_RECORDS, PRINT_COUNT, PRINT_NOTHING };

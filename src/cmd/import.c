@@ -14,7 +14,6 @@
 #include "cmd/report.h"
 #include "cmd/warn.h"
 #include "foreign/files.h"
-#include "foreign/foreign.h"
 #include "file/design.h"
 #include "write/assembly.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* seen shrink: makes a smaller file without the keys. It folds Bloom layers that were made for more
  * keys than they got, and drops bits of the fingerprints of compact filters and counted sets. */
-#include <math.h>
 
 #include "base/num.h"
 #include "base/say.h"

@@ -2,9 +2,7 @@
 #include "file/design.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/num.h"
 #include "keys/digest.h"

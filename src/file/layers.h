@@ -16,7 +16,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
 #include "keys/hash.h"
 #include "kind/kind.h"
 #include "file/format.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "keys/stream.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 

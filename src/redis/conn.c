@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <hiredis.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* A filter in Redis as a store (store/store.h). */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

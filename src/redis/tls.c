@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Whole filters from and to Redis. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -32,7 +32,6 @@
 #include "base/err.h"
 #include "keys/keyset.h"
 #include "file/filter.h"
-#include "file/format.h"
 #include "file/design.h"
 #include "write/assembly.h"
 #include "write/writer.h"

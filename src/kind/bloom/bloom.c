@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kind/bloom/bloom.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "kind/bloom/probe.h"
