@@ -228,6 +228,7 @@ not reach the "*" that was asked for" ]]
     seen export f.seen -o foreign
     [ "$(size foreign)" -gt 65536 ]
     quiet seen import --layout guava - -o g.seen < <(cat foreign)
+    refuses "seen: 'g.seen' exists (--force replaces it)" seen import --layout guava foreign -o g.seen
     seen export g.seen -o - | cmp - foreign
 }
 
