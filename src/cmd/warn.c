@@ -85,9 +85,8 @@ void warn_useless(const struct store *s)
     } else if (fpr >= WRITER_USELESS * reached)
         say_warning(
             "'%s' has far more keys than it was made for: its false-positive rate is %s, its "
-            "design rate %s; make one with a larger --capacity%s",
-            s->name, now, num_show_fpr(design, layers_shown_fpr(h)),
-            kind_counts(h->layers[0].kind) ? "" : ", or one that grows (without --fixed)");
+            "design rate %s; %s",
+            s->name, now, num_show_fpr(design, layers_shown_fpr(h)), writer_remedy(h));
     else
         say_warning("'%s' has a false-positive rate of %s: its layout does not reach the %s that "
                     "was asked for",

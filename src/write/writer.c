@@ -234,6 +234,16 @@ double writer_limit(const struct header *h, const struct add_options *options)
     return promises ? fmin(1, WRITER_USELESS * layers_design_fpr(h)) : 1;
 }
 
+const char *writer_remedy(const struct header *h)
+{
+    const struct kind *kind = h->layers[0].kind;
+    return format_forgets(h) && h->period == 0
+               ? "make room with 'seen rotate' or --rotate-at-capacity"
+           : format_forgets(h) || kind_is_foreign(kind) || kind_counts(kind)
+               ? "make one with a larger --capacity"
+               : "make one with a larger --capacity, or one that grows (without --fixed)";
+}
+
 enum add_result writer_refuse(const struct header *h, const char *name,
                               const struct add_options *options, struct err *err)
 {
@@ -241,11 +251,8 @@ enum add_result writer_refuse(const struct header *h, const char *name,
     fail(err, "not added: the false-positive rate of '%s' would pass %s", name,
          num_show_fpr(limit, writer_limit(h, options)));
     if (options->max_fpr == 0)
-        fail_more(err, ", 10 times its design rate; make %s, or set another limit with --max-fpr",
-                  h->period != 0      ? "a filter with a larger --capacity"
-                  : format_forgets(h) ? "room with 'seen rotate' or --rotate-at-capacity"
-                                      : "a filter with a larger --capacity, or one that grows "
-                                        "(without --fixed)");
+        fail_more(err, ", 10 times its design rate; %s, or set another limit with --max-fpr",
+                  writer_remedy(h));
     return ADD_FULL;
 }
 

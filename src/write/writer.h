@@ -96,6 +96,9 @@ static const double WRITER_USELESS = 10;
  * is rotated becomes useless. 1: there is no limit. */
 double writer_limit(const struct header *h, const struct add_options *options);
 
+/* What to do about a filter that is too full: "make ...". */
+const char *writer_remedy(const struct header *h);
+
 /* Fails with the reason for ADD_FULL: the limit. */
 enum add_result writer_refuse(const struct header *h, const char *name,
                               const struct add_options *options, struct err *err);

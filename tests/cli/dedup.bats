@@ -319,13 +319,17 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     seq 20000 >in
     seen create --fixed --empty -n 1000 -p 0.001 f.seen
     run -2 --separate-stderr seen dedup f.seen in
-    [[ $stderr == *"seen: in:"*": ${full}make a filter with a larger --capacity, or one that grows (without --fixed), or "* ]]
+    [[ $stderr == *"seen: in:"*": ${full}make one with a larger --capacity, or one that grows (without --fixed), or "* ]]
     printf '%s\n' "$output" >got
     # Of those before it, hardly one was dropped: the sum of the rates is below 2 % of them.
     [[ $stderr =~ "in:"([0-9]+)": " ]]
     [ "$(wc -l <got)" -ge $(((BASH_REMATCH[1] - 1) * 98 / 100)) ]
     # All known: nothing is refused.
     run -0 --separate-stderr seen dedup f.seen got
+    # What another program reads cannot grow.
+    seen create --layout guava --empty -n 100 guava.seen
+    run -2 seen dedup -c guava.seen in
+    [[ $output == *"; make one with a larger --capacity, or set another limit with --max-fpr"* ]]
     seen dedup --max-fpr 0.9 f.seen in >out 2>err
     # What grows, and what is emptied.
     seen create --empty -n 1000 -p 0.001 grown.seen

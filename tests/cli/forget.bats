@@ -288,7 +288,7 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
     refuses "seen: 'f.seen' keeps keys for a time, so it is not rotated at capacity" \
         seen add --rotate-at-capacity f.seen -k 1
     run -2 seen add f.seen <(seq 10000)
-    [[ $output == *"; make a filter with a larger --capacity, or set another limit with --max-fpr" ]]
+    [[ $output == *"; make one with a larger --capacity, or set another limit with --max-fpr" ]]
 }
 
 @test "a forged period and forged times do no harm" {
