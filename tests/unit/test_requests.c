@@ -83,7 +83,8 @@ TEST(blocks)
     requests_free(&rq);
 }
 
-/* Many and long ones; what cannot be had is said, and not written. */
+/* Many and long ones, some of which fill the room to its last byte; what cannot be had is said, and
+ * not written. */
 TEST(growth)
 {
     struct requests rq = {0};
@@ -105,6 +106,11 @@ TEST(growth)
     requests_clear(&rq);
     CHECK(!rq.no_memory);
     requests_free(&rq);
+    for (size_t n = 16000; n < 17000; n++) {
+        requests_bytes(&rq, big, n);
+        CHECK(!rq.no_memory && rq.len == n + strlen("$16000\r\n\r\n"));
+        requests_free(&rq);
+    }
 }
 
 static const char *reason(const char *text)
