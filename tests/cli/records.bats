@@ -101,6 +101,8 @@ TABLE
     reader verify f
     printf '%s\n' '{"a":"x,y","b":"z"}' '{"a":"x","b":"y,z"}' '{"b":"z","a":"x,y"}' >pairs
     seen dedup --jsonl -f .a,.b <pairs | cmp - <(head -n 2 pairs)
+    seen create --jsonl -f .a,.b g <<<'{"a":"x\"","b":"y,z"}'
+    [ "$(seen query -c g -k '"x""","y,z"')" = 1 ]
     printf '%s\n' '{"a":"","b":"z"}' '{"a":"","b":""}' '{"b":"z","a":""}' '{"a":"","b":""}' >pairs
     seen dedup --jsonl -f .a,.b --skip-bad <pairs | cmp - <(head -n 1 pairs)
     seen dedup --jsonl -f .a,.b --keep-bad <pairs | cmp - <(sed 3d pairs)
