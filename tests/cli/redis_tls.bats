@@ -296,4 +296,8 @@ relay()
     : >lib/libssl.so.3
     run -2 --separate-stderr env LD_LIBRARY_PATH=lib seen query "$(at a)" -k x
     [[ $stderr == 'seen: cannot load libssl.so.3, which rediss:// needs (on Debian, install libssl3)' ]]
+    # Another library.
+    cp "$(ldd "$SEEN" | awk '/libz/ { print $3 }')" lib/libssl.so.3
+    run -2 --separate-stderr env LD_LIBRARY_PATH=lib seen query "$(at a)" -k x
+    [[ $stderr == 'seen: cannot use libssl.so.3: it has no '* ]]
 }
