@@ -91,6 +91,18 @@ unharmed()
     run -0 seen query out -k f -k g
 }
 
+@test "a filter that another process makes first is used only as it was made" {
+    can_stop
+    local status=0
+    start_stopped fallocate - seen add --create --trim f -k new 2>err
+    quiet seen create f -k old
+    go_on || status=$?
+    [ $status = 2 ]
+    equal "seen: 'f' was made without --trim, which cannot be added later" "$(cat err)"
+    run -0 seen query f -k old -k new
+    [ "$output" = old ]
+}
+
 @test "shrink: keys are counted by the bits when some came while it read" {
     can_stop
     seq 100 >keys
