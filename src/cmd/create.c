@@ -472,7 +472,10 @@ static bool make_filter(struct create *c)
         return say_error("out of memory");
     bool ok = check_tmpdir(c) && adopt_from(c) && collect(c, dir) && build_filter(c) &&
               (c->design.empty || enough_keys(c)) && keys_fit(c) &&
-              (c->dry_run || assembly_commit(&c->assembly, &err) || say_failure(&err));
+              (c->dry_run ||
+               ((!c->json || assembly_sample(&c->assembly, &err)) &&
+                assembly_commit(&c->assembly, &err)) ||
+               say_failure(&err));
     free(dir);
     return ok;
 }

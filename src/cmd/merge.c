@@ -261,7 +261,8 @@ static bool merge_layers(struct merge *m)
                     "; make the filters with --like one whose --capacity is for the keys of all, "
                     "or one filter with --generations"))
         return false;
-    if (!assembly_commit(&m->assembly, &err))
+    bool sampled = !(m->assembly.prints || m->verbose) || assembly_sample(&m->assembly, &err);
+    if (!sampled || !assembly_commit(&m->assembly, &err))
         return say_failure(&err);
     report_merge(m);
     return true;

@@ -146,7 +146,7 @@ bool assembly_write(struct assembly *a, struct err *err)
     return ok;
 }
 
-bool assembly_measure(struct assembly *a, struct err *err)
+bool assembly_measure(struct assembly *a, bool prints, struct err *err)
 {
     uint8_t *data[FORMAT_MAX_LAYERS];
     struct header *h = &a->header;
@@ -156,12 +156,17 @@ bool assembly_measure(struct assembly *a, struct err *err)
         return fail_errno(err, "cannot map '%s'", a->out);
     for (unsigned i = 0; i < h->n_layers; i++)
         data[i] = (uint8_t *)map.data + h->layers[i].data_off;
-    if (a->prints)
+    if (prints)
         layers_measure(layers, a->threads, a->each, &a->census);
     else
         layers_census_each(layers, a->threads, a->each);
     mapped_close(&map);
     return true;
+}
+
+bool assembly_sample(struct assembly *a, struct err *err)
+{
+    return a->header.layers[0].kind->sampled_fpr == NULL || assembly_measure(a, true, err);
 }
 
 void assembly_count(struct assembly *a, const uint64_t *counted)
@@ -187,7 +192,7 @@ bool assembly_adopt(struct assembly *a, const struct layout_filter *filter,
     header_begin_foreign(&a->header, filter, rule, a->reproducible);
     for (unsigned i = 0; i < filter->n_layers; i++)
         a->origin[i] = (struct origin){.how = FROM_FOREIGN, .bits = &bits[i]};
-    if (!assembly_write(a, err) || !assembly_measure(a, err))
+    if (!assembly_write(a, err) || !assembly_measure(a, a->prints, err))
         return false;
     assembly_count(a, filter->layer[0].kind->layout->counts ? &filter->n_added : NULL);
     return true;

@@ -109,7 +109,11 @@ bool assembly_write(struct assembly *a, struct err *err);
 
 /* Takes the census of each layer from the written file, and that of the whole if it is printed: its
  * FPR may take a sample. */
-bool assembly_measure(struct assembly *a, struct err *err);
+bool assembly_measure(struct assembly *a, bool prints, struct err *err);
+
+/* The same, for a census that is printed, where its FPR needs a sample; where it needs none,
+ * nothing. */
+bool assembly_sample(struct assembly *a, struct err *err);
 
 /* Counts the keys that the bits of each layer show (a->each), as if each had been given once, in
  * this order. counted: the number of keys if another program has counted them; NULL: it has not. */

@@ -295,3 +295,15 @@ not reach the 1e-09 that was asked for" ]
         quiet seen create --layout guava "$name" -k a
     done
 }
+
+@test "the FPR in a summary is that of stats, which takes a sample" {
+    fpr_of() { jq .fpr_current "$@"; }
+    seq 3000 | seen create --layout redisson -n 3000 -p 0.001 --json f.seen >made
+    equal "$(fpr_of made)" "$(seen stats --json f.seen | fpr_of)"
+    seq 3001 4000 | seen create --like f.seen --json g.seen >made
+    equal "$(fpr_of made)" "$(seen stats --json g.seen | fpr_of)"
+    run -0 seen merge --max-fpr 0.5 --verbose --json -o both.seen f.seen g.seen
+    equal "$(fpr_of <<<"${lines[1]}")" "$(seen stats --json both.seen | fpr_of)"
+    [[ ${lines[0]} == *"current false-positive rate $(seen stats both.seen | awk '/^current/ { print $3 }'), "* ]]
+    awk -v p="$(fpr_of made)" 'BEGIN { exit !(p > 0) }'
+}

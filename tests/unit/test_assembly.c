@@ -188,7 +188,7 @@ TEST(foreign_bits_are_taken)
     const struct layout_bits bits = {.data = in.in[0].data[0], .len = from->data_len};
     a.header = in.in[0].header;
     a.origin[0] = (struct origin){.how = FROM_FOREIGN, .bits = &bits};
-    MUST(assembly_write(&a, &err) && assembly_measure(&a, &err));
+    MUST(assembly_write(&a, &err) && assembly_measure(&a, false, &err));
     assembly_count(&a, NULL);
     CHECK(a.header.counters.keys_added > KEYS * 0.98 && a.header.made < KEYS * 1.02);
     CHECK((a.header.compat & COMPAT_ESTIMATED) != 0);

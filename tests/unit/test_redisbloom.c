@@ -150,7 +150,8 @@ static struct store *make_store(const struct layout_filter *filter, const struct
         struct assembly a = {.out = "s.seen", .threads = 1, .header = h};
         for (unsigned i = 0; i < h.n_layers; i++)
             a.origin[i] = (struct origin){.how = FROM_FOREIGN, .bits = &bits[i]};
-        MUST(assembly_begin(&a, &err) && assembly_write(&a, &err) && assembly_measure(&a, &err));
+        MUST(assembly_begin(&a, &err) && assembly_write(&a, &err) &&
+             assembly_measure(&a, false, &err));
         assembly_count(&a, &filter->n_added);
         MUST(assembly_commit(&a, &err));
         assembly_close(&a);
