@@ -216,7 +216,7 @@ END
 @test "a result with a higher FPR than its inputs were made for is refused" {
     seq 100000 | counted -p 1e-6 many
     seq 3 | counted -p 1e-2 few
-    local rate="seen: the result would have a current false-positive rate of "*
+    local rate="seen: the result would have a current false-positive rate of *"
     rejects "$rate, above 0.0101; make the sets with a --capacity for the keys of all; --max-fpr or --force accept it" \
         seen merge -o out many few
     rejects "$rate, above 1e-05; make the sets with a --capacity for the keys of all" \
