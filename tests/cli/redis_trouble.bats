@@ -297,3 +297,11 @@ alone() { [ "$(redis a CLIENT LIST | grep -c .)" = 1 ]; }
         [ "$(cat first second | wc -l)" -ge $((3000 - 1024)) ]
     done
 }
+
+@test "an error in sending is told" {
+    need_strace
+    empty k
+    run -2 --separate-stderr strace -f -qq -o trace -e trace=sendto -e inject=sendto:error=ENOBUFS \
+        seen query "$(uri k $SMALL)" -k x
+    said ': No buffer space available$'
+}
