@@ -305,3 +305,11 @@ alone() { [ "$(redis a CLIENT LIST | grep -c .)" = 1 ]; }
         seen query "$(uri k $SMALL)" -k x
     said ': No buffer space available$'
 }
+
+@test "a server that refuses to count the bits again ends the run" {
+    empty k 50000
+    proxy BITCOUNT 2 run "$(cli ACL SETUSER default -bitcount)"
+    run -2 --separate-stderr seen dedup "$(uri k gozero:bits=400000 proxy)" < <(seq 3000)
+    said bitcount
+    [ "$(wc -l <<<"$output")" -lt 3000 ]
+}
