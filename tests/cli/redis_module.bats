@@ -415,6 +415,9 @@ missing: the filter was deleted or replaced, or a failover has lost them" ]
         [ ! -e g.seen ]
         redis a FLUSHALL
     done
+    quiet seen export f.seen -o "$(uri k)"
+    redis a AFTER 3 BF.SCANDUMP UNLINK k
+    refuses "seen: cannot go on with '$(uri k)': the filter was deleted or replaced" seen stats "$(uri k)"
     # Keys that are added meanwhile do no harm, nor does a further link.
     seq 4000 | seen create --layout redisbloom -n 4000 -p 1e-9 f.seen --force
     quiet seen export f.seen -o "$(uri k)"
