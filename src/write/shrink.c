@@ -84,6 +84,16 @@ static void fold_header(struct assembly *a, double p)
     }
 }
 
+/* Has a folded layer a higher rate than it was folded for? Then keys came meanwhile. */
+static bool is_outgrown(const struct assembly *a, double p)
+{
+    bool outgrown = false;
+    for (unsigned i = 0; i < a->header.n_layers; i++)
+        outgrown |= a->header.layers[i].data_len < from_layer(a, i)->data_len &&
+                    a->each[i].fpr > share(a, i, p);
+    return outgrown;
+}
+
 static bool fold(struct assembly *a, double p, struct err *err)
 {
     char had[NUM_TEXT], wanted[NUM_TEXT];
@@ -98,6 +108,8 @@ static bool fold(struct assembly *a, double p, struct err *err)
     for (unsigned i = 0; i < h->n_layers; i++)
         if (h->layers[i].fpr_closed > 0 && h->layers[i].data_len < from_layer(a, i)->data_len)
             h->layers[i].fpr_closed = a->each[i].fpr;
+    if (a->census.fpr > p && is_outgrown(a, p))
+        return fail(err, "'%s' was changed while it was read: run this again", a->in[0].path);
     if (a->census.fpr > p)
         return fail(err, "'%s' has a false-positive rate of %s already, more than %s",
                     a->in[0].path, num_show_fpr(had, a->census.fpr), num_show_fpr(wanted, p));

@@ -118,6 +118,13 @@ unharmed()
     # And kept when none came.
     quiet seen shrink -o calm f
     seen stats --json calm | jq -e '.keys_added >= 100 and .consistent'
+    # More than the smaller layer can take, whose size was chosen before.
+    local status=0
+    start_stopped fallocate - seen shrink -o late f 2>err
+    quiet seen add f <(seq 5000)
+    go_on || status=$?
+    equal "$status $(cat err)" "2 seen: 'f' was changed while it was read: run this again"
+    [ ! -e late ]
 }
 
 @test "stats: counters and bits are of one moment" {

@@ -62,7 +62,7 @@ do_create() { for _ in $(seq $ROUNDS); do seen create --no-profile --force --fol
 # What may be said on stderr while all is well.
 expected="^seen: (warning: 'f' was replaced while other processes were adding keys; they stop, .*\
 |'f' was replaced while keys were added: run this again\
-|'f' is being written by another process)\$"
+|'f' was changed while it was read: run this again)\$"
 
 # together OPTIONS A B: both at once on a file that was made with these options.
 together()
