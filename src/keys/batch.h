@@ -51,7 +51,7 @@ struct batch {
     bool first;
     const struct csv_columns *columns;
     uint64_t newlines;
-    struct profile_sample *sample; /* takes part of the keys; NULL: there is none */
+    struct profile_sample *sample; /* the caller's: takes part of the keys; NULL: none */
     /* Private to batch.c. */
     const char *start;          /* of the chunk */
     const char *at, *end;       /* bytes not split yet */

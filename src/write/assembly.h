@@ -111,8 +111,8 @@ bool assembly_write(struct assembly *a, struct err *err);
  * FPR may take a sample. */
 bool assembly_measure(struct assembly *a, bool prints, struct err *err);
 
-/* The same, for a census that is printed, where its FPR needs a sample; where it needs none,
- * nothing. */
+/* Called before a->census is printed: if stats would take a sample for the FPR, takes the census
+ * anew with that sample. */
 bool assembly_sample(struct assembly *a, struct err *err);
 
 /* Counts the keys that the bits of each layer show (a->each), as if each had been given once, in

@@ -1025,7 +1025,7 @@ TEST(a_file_that_keeps_changing_is_neither_sound_nor_damaged)
     CHECK(read(fd, said, sizeof said - 1) > 0);
     close(fd);
     CHECK_STR(said, "seen: 'f' kept changing while it was read\n");
-    /* The writer is no damage. */
+    /* With that byte as it was, the file is sound: writing did no harm. */
     poke("f", page_at("f", 3));
     MUST(filter_open(&f, "f", FILTER_READ, &err));
     MUST(pages_check_sound(&f, 1, &err));
