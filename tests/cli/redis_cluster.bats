@@ -22,6 +22,17 @@ setup()
     redis_shared
 }
 
+# A test that fails must leave neither processes nor servers that stand still.
+teardown()
+{
+    local running
+    running=$(jobs -p)
+    # shellcheck disable=SC2086 # words
+    [ -z "$running" ] || kill -KILL $running 2>/dev/null || true
+    signal CONT 2>/dev/null || true
+    touch stop stopped killed
+}
+
 teardown_file()
 {
     ! redis_is_here || { redis_shared; redis_stop; }
@@ -198,22 +209,26 @@ halting()
 }
 
 @test "--wait: what the replicas do not have is not told to have been added" {
-    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/{wait}" spec=gozero:bits=4000000 command
+    local name="redis://127.0.0.1:${REDIS_PORTS[0]}/{wait}" spec=gozero:bits=4000000 command process processes=()
     seq 900 >keys
     quiet seen create --layout $spec f.seen keys
     for key in dedup add push; do makes "{wait}$key" 3999999; done
     quiet seen export --wait 1 f.seen -o "${name}push"
-    {
-        if halting | seen dedup --wait 1 "${name}dedup?layout=$spec" >out 2>dedup_err 3>&-; then touch added; fi &
-        if halting | seen add --wait 1 "${name}add?layout=$spec" 2>add_err 3>&-; then touch added; fi &
-        eventually has_all out "${name}add?layout=$spec"
-        signal STOP
-        touch stopped
-        if seen export --wait 1 f.seen -o "${name}push" 2>push_err 3>&-; then touch added; fi &
-        finish
-    }
+    seen dedup --wait 1 "${name}dedup?layout=$spec" 3>&- < <(halting) >out 2>dedup_err &
+    processes+=($!)
+    seen add --wait 1 "${name}add?layout=$spec" 3>&- < <(halting) 2>add_err &
+    processes+=($!)
+    eventually has_all out "${name}add?layout=$spec"
+    signal STOP
+    touch stopped
+    seen export --wait 1 f.seen -o "${name}push" 2>push_err 3>&- &
+    processes+=($!)
+    for process in "${processes[@]}"; do
+        status=0
+        wait "$process" || status=$?
+        [ "$status" = 2 ]
+    done
     signal CONT
-    [ ! -e added ]
     cmp out <(seq 100)
     for command in dedup add push; do
         cat "${command}_err"
