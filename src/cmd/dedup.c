@@ -189,9 +189,7 @@ static bool write_copies(struct dedup *d, struct added *r, size_t *written)
 {
     const struct chunk *chunk = r->part.chunk;
     const char *limit = chunk->data + chunk->len;
-    bool marks = chunk->first_header && d->annotate && d->adding.keyopt.rule.csv != NULL;
-    bool ok = (!marks || output_bytes(&r->out, "#\t", PREFIX)) &&
-              (chunk->first_header ? output_bytes(&r->out, chunk->data, chunk->len)
+    bool ok = (chunk->first_header ? feed_header(&d->adding.feed, chunk, &r->out)
                : d->annotate       ? copy_annotated(&r->out, r)
                                    : copy_selected(&r->out, r, limit)) &&
               output_terminate(&r->out, d->adding.keyopt.rule.terminator);

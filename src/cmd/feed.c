@@ -85,6 +85,22 @@ void feed_start(struct feed_part *part)
     batch_start(b, chunk->data, chunk->header > 0 ? 0 : chunk->len);
 }
 
+/* The names of CSV are one record. */
+bool feed_header(const struct feed *f, const struct chunk *chunk, struct output *out)
+{
+    const struct key_rule *rule = &f->keyopt->rule;
+    const char *at = chunk->data, *end = at + chunk->len;
+    bool ok = true;
+    while (ok && at < end) {
+        const char *t = rule->csv == NULL ? memchr(at, rule->terminator, (size_t)(end - at)) : NULL;
+        const char *next = t != NULL ? t + 1 : end;
+        ok = (!f->questions || output_bytes(out, "#\t", 2)) &&
+             output_bytes(out, at, (size_t)(next - at));
+        at = next;
+    }
+    return ok;
+}
+
 /* Takes what the batches have counted. */
 static void end_tally(struct feed_part *part)
 {

@@ -22,7 +22,7 @@
  *     if (!feed_run(&feed)) return EXIT_ERROR;   // and has said why
  *
  * The header of a file (--header) is a chunk of its own, without batches. A command that prints
- * records also prints the data of the first header, which part.chunk->first_header marks.
+ * records also prints the first header (feed_header), which part.chunk->first_header marks.
  *
  * A slot belongs to one chunk of the input from work to finish. Slots are reused, so that buffers
  * live as long as the run. Keys given with -k are one chunk.
@@ -37,6 +37,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "base/output.h"
 #include "cmd/advice.h"
 #include "cmd/keyopt.h"
 #include "keys/batch.h"
@@ -128,6 +129,9 @@ bool feed_run(struct feed *f);
 
 /* In work: begins the chunk's batches again. */
 void feed_start(struct feed_part *part);
+
+/* Appends a header; with `questions`, each record after "#" and a tab. False: out of memory. */
+bool feed_header(const struct feed *f, const struct chunk *chunk, struct output *out);
 
 /* In commit: fails the run because of record `n` of the chunk, from 0, or of its key. Returns
  * false. */

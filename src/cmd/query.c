@@ -292,9 +292,7 @@ static bool work(void *ctx, void *slot, struct err *err)
     r->out.secret = q->keyopt.rule.secret;
     bool ok = sources_ask(&q->sources, &r->part, answer_chunk, q, r, err);
     bool prints = ok && chunk->first_header && q->output == OUT_RECORDS;
-    bool marks = prints && q->annotate && q->keyopt.rule.csv != NULL;
-    if ((marks && !output_bytes(&r->out, "#\t", 2)) ||
-        (prints && !output_bytes(&r->out, chunk->data, chunk->len)))
+    if (prints && !feed_header(&q->feed, chunk, &r->out))
         ok = fail(err, "out of memory");
     return ok &&
            (output_terminate(&r->out, q->keyopt.rule.terminator) || fail(err, "out of memory"));

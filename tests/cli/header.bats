@@ -38,14 +38,14 @@ prints()
     [ "$output" = id,name ]
 }
 
-@test "the header is not asked for, counted, numbered or marked" {
+@test "the header is not asked for, counted or numbered" {
     prints -c 'one two' 3
     prints -vc 'one two' 2
     prints -q one ''
     prints -n one $'id,name\n3:2,b'
     prints '-n -v' 'one two' $'id,name\none:2:1,a\none:4:3,c'
     prints --which 'one two' $'id,name\nf.seen:2,b\nf.seen:4,d\nf.seen:2,b'
-    prints --annotate one $'id,name\n-\t1,a\n+\t2,b\n-\t3,c'
+    prints --annotate one $'#\tid,name\n-\t1,a\n+\t2,b\n-\t3,c'
     seen create --counted c.seen -k 2
     run -0 seen query --show-counts --header 1 -d, -f1 c.seen one
     [ "$output" = $'id,name\n1\t2,b' ]
@@ -91,6 +91,15 @@ prints()
         [ "$output" = 10002 ]
         seen query -j $threads --header 30k k.seen <keys | cmp - same
     done
+}
+
+@test "--annotate marks each record of a header" {
+    run -0 seen query --annotate --header 2 -d, -f1 f.seen one two
+    [ "$output" = $'#\tid,name\n#\t1,a\n+\t2,b\n-\t3,c\n+\t2,b' ]
+    run -0 seen dedup --annotate --header 2 -d, -f1 one two
+    [ "$output" = $'#\tid,name\n#\t1,a\n+\t2,b\n+\t3,c\n-\t2,b' ]
+    printf 'a\n\0b' | seen dedup --annotate -0 --header 9 | cmp - <(printf '#\ta\n\0#\tb\0')
+    printf '"a\nb",c\n1,2' | seen dedup --annotate --csv | cmp - <(printf '#\t"a\nb",c\n+\t1,2\n')
 }
 
 @test "dedup prints the header of the first file" {
@@ -177,8 +186,8 @@ prints()
     timeout "$PATIENCE" seen query --annotate --header 1 f.seen <questions >answers &
     exec 7>questions
     echo 'a header' >&7
-    echo 'a header' >first
-    printf 'a header\n+\t2\n' >both
+    printf '#\ta header\n' >first
+    printf '#\ta header\n+\t2\n' >both
     await $! cmp -s answers first
     echo 2 >&7
     await $! cmp -s answers both
