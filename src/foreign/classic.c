@@ -183,7 +183,7 @@ bool classic_read_sized(const struct layout_spec *spec, const struct layout_fore
         set += (unsigned)__builtin_popcount(in->data[0][i]);
     return classic_read_bitmap(in, m, bits, err) &&
            (spec->forced || classic_check_size(m, set, 8 * len, &why) ||
-            fail(err, "%s (--force imports it)", why.text));
+            fail(err, "%s ('seen import --force' imports it)", why.text));
 }
 
 bool classic_check_bits(const struct layout_bits *bits, uint64_t m, struct err *err)

@@ -310,7 +310,7 @@ bool foreign_check(const struct foreign_files *f, const char *name, struct err *
         return fail(err, "'%s' is a Parquet file: DuckDB and parquet-cli ask its Bloom filters",
                     name);
     if (layout->recognize == NULL) /* a bitmap may begin with any bytes */
-        return f->spec->forced || check_content(f, " (--force imports it)", err);
+        return f->spec->forced || check_content(f, " ('seen import --force' imports it)", err);
     return layout->recognize(&f->in) || check_content(f, "", err);
 }
 

@@ -393,7 +393,7 @@ END
     declined seen import --layout gozero bitmap -o f.seen
     declined seen import --layout gozero:bits=12000 bitmap -o f.seen
     refuses "seen: cannot import 'bitmap' as gozero: all 8610 set bits are among the first 13008 of 20000: \
-the filter was made with fewer bits (--force imports it)" \
+the filter was made with fewer bits ('seen import --force' imports it)" \
         seen import --layout gozero:bits=20000 bitmap -o f.seen
     quiet seen import --layout gozero:bits=13020 bitmap -o f.seen
     quiet seen import --force --layout gozero:bits=20000 bitmap -o f.seen
@@ -405,7 +405,7 @@ the filter was made with fewer bits (--force imports it)" \
     golden redisson/rs_string_n1000_p01.bitmap >bitmap
     declined seen import --layout redisson bitmap -o f.seen
     declined seen import --layout redisson:bits=9000,k=7 bitmap -o f.seen
-    rejects "seen: *: the filter was made with fewer bits (--force imports it)" \
+    rejects "seen: *: the filter was made with fewer bits ('seen import --force' imports it)" \
         seen import --layout redisson -n 2000 -p 0.01 bitmap -o f.seen
     quiet seen import --layout redisson -n 1000 -p 0.01 bitmap -o f.seen
     [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys/keys.txt")" = 1000 ]
@@ -562,14 +562,17 @@ iterator 0: seen(7) has the commands that write one" seen import --layout redisb
         seen export $layout.seen -o $layout
     done
     for layout in php gozero:bits=20000 redisson:bits=20000,k=4 gozero; do
-        refuses "seen: 'guava' looks like one of guava, not of ${layout%:*} (--force imports it)" \
+        refuses "seen: 'guava' looks like one of guava, not of ${layout%:*} ('seen import --force' imports it)" \
             seen import --layout $layout guava -o i.seen
     done
-    refuses "seen: 'standard input' looks like one of dcso, not of php (--force imports it)" \
+    # merge has another --force.
+    refuses "seen: 'guava' looks like one of guava, not of php ('seen import --force' imports it)" \
+        seen merge --force --layout php guava -o i.seen
+    refuses "seen: 'standard input' looks like one of dcso, not of php ('seen import --force' imports it)" \
         seen import --layout php - -o i.seen <dcso
     refuses "seen: 'guava' looks like one of guava, not of dcso" seen import --layout dcso guava -o i.seen
     gzip -k guava
-    refuses "seen: 'guava.gz' is gzip data: gzip -dc FILE | seen ... (--force imports it)" \
+    refuses "seen: 'guava.gz' is gzip data: gzip -dc FILE | seen ... ('seen import --force' imports it)" \
         seen import --layout php guava.gz -o i.seen
     refuses "seen: 'guava.gz' is gzip data: gzip -dc FILE | seen ..." \
         seen import --layout guava guava.gz -o i.seen
@@ -592,7 +595,7 @@ java() { printf '\254\355\0\5sr\0%b%s\1\2\3' "\\0$(printf %o ${#1})" "$1"; }
     while IFS='|' read -r file what way; do
         refuses "seen: '$file' is $what: $way" seen import --layout guava "$file" -o i.seen
         refuses "seen: '$file' is $what: $way" seen import --layout auto "$file" -o i.seen
-        refuses "seen: '$file' is $what: $way (--force imports it)" seen import --layout php "$file" -o i.seen
+        refuses "seen: '$file' is $what: $way ('seen import --force' imports it)" seen import --layout php "$file" -o i.seen
         refuses "seen: '$file' is $what, not a list of keys: $way" seen create i.seen "$file"
         refuses "seen: '$file' is not a seen filter: it is $what; $way" seen query "$file" -k a
     done <<END
