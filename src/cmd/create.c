@@ -490,8 +490,9 @@ static bool take_secret(struct create *c, struct err *err)
     if (c->new_secret && secret == NULL)
         return fail(err, "--new-secret needs --secret or SEEN_SECRET");
     bool missing = secret != NULL && access(secret, F_OK) != 0 && errno == ENOENT;
-    /* Another process may make it at the same time: both use that one. */
-    if (missing && c->new_secret && !secret_make(secret, err) && access(secret, F_OK) != 0)
+    /* Another process may make it at the same time: both use that one, and it may not be on disk. */
+    if (missing && c->new_secret && !secret_make(secret, err) &&
+        (access(secret, F_OK) != 0 || !disk_sync_name(secret, err)))
         return false;
     return keyopt_new(&c->keyopt, err) ||
            (missing && !c->new_secret && fail_more(err, " (--new-secret makes the file)"));

@@ -23,6 +23,7 @@
  * same in each run, so that files are, too.
  */
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
@@ -43,12 +44,13 @@
 
 #include "record.h"
 
-enum { MAX_CALLS = 1 << 16, MAX_RANGES = 16 };
+enum { MAX_CALLS = 1 << 16, MAX_RANGES = 16, MAX_FRAMES = 32 };
 
 struct call {
     char name[16];
     uint64_t
         site; /* where it is called from: an offset in the program, or above 2^40 a library's */
+    uint64_t stack; /* a hash of that and of all callers; 0 if a call is to fail */
 };
 
 struct log {
@@ -141,19 +143,44 @@ static bool is_wanted(const char *name, const char *also)
            (strcmp(wanted, "change") == 0 && record_is_on());
 }
 
-/* A call comes. Is it the one that fails? Sets errno then. */
-static bool fails_from(const char *name, const char *also, const void *from)
+/* The same in each run; 0 if it is not the program's, nor that of a library that is counted. */
+static uint64_t place_of(const void *from)
 {
     uintptr_t at = (uintptr_t)from;
     size_t i = 0;
     while (i < n_ranges && !(ranges[i].begin <= at && at < ranges[i].end))
         i++;
     if (i == n_ranges || !ranges[i].counted)
+        return 0;
+    return at - ranges[i].base + ((uint64_t)i << 40);
+}
+
+static uint64_t hash_stack(void)
+{
+    static _Thread_local bool inside; /* backtrace() allocates when it is called first */
+    void *frames[MAX_FRAMES];
+    uint64_t hash = 0;
+    if (inside)
+        return 0;
+    inside = true;
+    int n = backtrace(frames, MAX_FRAMES);
+    inside = false;
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ place_of(frames[i])) * 0x9E3779B97F4A7C15u;
+    return hash;
+}
+
+/* A call comes. Is it the one that fails? Sets errno then. */
+static bool fails_from(const char *name, const char *also, const void *from)
+{
+    uint64_t place = place_of(from);
+    if (place == 0)
         return false;
     uint64_t n = calls != NULL ? atomic_fetch_add(&calls->n, 1) : MAX_CALLS;
     if (n < MAX_CALLS) {
         strncpy(calls->calls[n].name, name, sizeof calls->calls[n].name - 1);
-        calls->calls[n].site = at - ranges[i].base + ((uint64_t)i << 40);
+        calls->calls[n].site = place;
+        calls->calls[n].stack = wanted[0] == '\0' ? hash_stack() : 0;
     }
     if (!is_wanted(name, also))
         return false;
