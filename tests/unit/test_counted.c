@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/variant.h"
 #include "counted_sets.h"
+#include "fenced.h"
 #include "kind/counted/parts.h"
 #include "variants.h"
 
@@ -409,7 +410,8 @@ static void mutate(struct counted_memory *m, unsigned rounds)
             size_t near = draw() % 2 == 0 && bad.len > 40 ? 40 : bad.len, at = draw() % near;
             bad.data[at] = draw() % 3 == 0 ? 0xff : (uint8_t)draw();
         }
-        bad.data = realloc(bad.data, bad.len > 0 ? bad.len : 1);
+        uint8_t *fenced = fenced_copy(bad.data, bad.len);
+        free(bad.data);
         struct layer layer = {.data_len = bad.len};
         struct err err;
         counted_to(&bad.counted, &layer);
@@ -417,10 +419,10 @@ static void mutate(struct counted_memory *m, unsigned rounds)
             layer.geometry[draw() % 4] ^= draw() >> draw() % 64;
         if (counted_check(&layer, &err)) {
             struct counted c = counted_of(&layer);
-            struct counted_set set = counted_set(&c, bad.data, bad.len);
+            struct counted_set set = counted_set(&c, fenced, bad.len);
             use(&set);
         }
-        free(bad.data);
+        fenced_free(fenced, bad.len);
     }
 }
 
@@ -611,12 +613,28 @@ TEST(sets_cut_anywhere_are_read_in_bounds)
     struct counted_memory m = make_set(&c, &e);
     size_t directory = (size_t)counted_directory_len(&m.counted);
     for (size_t len = directory; len < m.len; len += len < directory + 100 ? 1 : 97) {
-        uint8_t *cut = malloc(len);
-        memcpy(cut, m.data, len);
+        uint8_t *cut = fenced_copy(m.data, len);
         struct counted_set set = counted_set(&m.counted, cut, len);
         use(&set);
-        free(cut);
+        fenced_free(cut, len);
     }
+    free(m.data);
+    free_entries(&e);
+}
+
+/* No bucket ends in them. */
+TEST(marks_of_zeros_are_read_in_bounds)
+{
+    random_restart(13);
+    struct counted c = {.bits = 64};
+    struct entries e = draw_entries(400, 1 << 20, FEW);
+    struct counted_memory m = make_set(&c, &e);
+    uint8_t *zeros = fenced_copy(m.data, m.len);
+    size_t directory = (size_t)counted_directory_len(&m.counted);
+    memset(zeros + directory, 0, m.len - directory);
+    struct counted_set set = counted_set(&m.counted, zeros, m.len);
+    use(&set);
+    fenced_free(zeros, m.len);
     free(m.data);
     free_entries(&e);
 }
@@ -850,6 +868,7 @@ int main(int argc, char **argv)
     RUN(bytes_behind_entries_are_refused);
     RUN(padding_and_slack_are_zero);
     RUN(sets_cut_anywhere_are_read_in_bounds);
+    RUN(marks_of_zeros_are_read_in_bounds);
     RUN(counts_are_below_2_to_the_64);
     RUN(a_bucket_behind_the_last_one_is_refused);
     RUN(geometry_is_checked);

@@ -231,6 +231,7 @@ TEST(bytes_shown)
     CHECK_STR(num_show_bytes(b, 18769510), "17.9 MiB");
     CHECK_STR(num_show_bytes(b, 1048575), "1.00 MiB");
     CHECK_STR(num_show_bytes(b, 1023 * 1024), "1023 KiB");
+    CHECK_STR(num_show_bytes(b, 1048064), "1.00 MiB"); /* 1023.5 KiB */
     CHECK_STR(num_show_bytes(b, 1U << 30), "1.00 GiB");
     CHECK_STR(num_show_bytes(b, UINT64_MAX), "16.0 EiB");
 }
