@@ -43,14 +43,10 @@ static size_t take_ahead(struct stream *s, const struct source *src, char *to, s
     return n;
 }
 
-/* Makes space for `len` bytes more in ahead. */
+/* Makes space for `len` bytes more in ahead, of which nothing was taken. */
 static bool fit_ahead(struct stream *s, size_t len)
 {
-    size_t have = s->ahead_len - s->ahead_at;
-    if (s->ahead_at)
-        memmove(s->ahead, s->ahead + s->ahead_at, have);
-    s->ahead_at = 0;
-    s->ahead_len = have;
+    size_t have = s->ahead_len;
     if (s->ahead_capacity - have >= len)
         return true;
     char *p = len <= SIZE_MAX / 2 - have ? malloc(2 * (have + len)) : NULL;
@@ -86,7 +82,7 @@ static bool put_back(struct stream *s, const char *p, size_t n)
 static bool check_head(struct stream *s, const struct source *src)
 {
     size_t got = 1;
-    while (got > 0 && s->ahead_len - s->ahead_at < CONTENT_HEAD) {
+    while (got > 0 && s->ahead_len < CONTENT_HEAD) {
         if (!fit_ahead(s, CONTENT_HEAD))
             return false;
         bool wait = !src->prompt || memchr(s->ahead, src->terminator, s->ahead_len) == NULL;
@@ -94,11 +90,10 @@ static bool check_head(struct stream *s, const struct source *src)
         s->ahead_len += got;
     }
     s->check = false;
-    const char *head = s->ahead + s->ahead_at;
-    size_t n = s->ahead_len - s->ahead_at;
-    if (n > 0 && !content_check(src->name, head, n, src->terminator, s->gzip.found, &s->why)) {
+    if (s->ahead_len > 0 && !content_check(src->name, s->ahead, s->ahead_len, src->terminator,
+                                           s->gzip.found, &s->why)) {
         s->end = SOURCE_BROKEN;
-        s->ahead_at = s->ahead_len = 0;
+        s->ahead_len = 0;
     }
     return true;
 }

@@ -721,6 +721,8 @@ too_long()
     quiet seen create --force --memory 32M g half
     quiet seen create --force --memory 32M g < <(head -c 16777216 half)
     { printf a; cat half; } | too_long '(standard input):1' seen create --force --memory 32M g
+    refuses 'seen: (standard input):1: is longer than half of --memory (16.0 MiB): is a quote not closed?' \
+        seen create --csv -f a --force --memory 32M g < <(head -c 20000000 half | tr '\n' a)
     # Without --memory, 128 MiB.
     run -2 --separate-stderr seen query f < <(head -c 200000000 /dev/zero | tr '\0' a)
     [[ $stderr == 'seen: (standard input):1: is longer than half of --memory (128 MiB): 13'*' bytes so far' ]]

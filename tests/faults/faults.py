@@ -18,8 +18,10 @@ or from then on; or it reads or writes one byte; or the process is killed before
 Without --all, each fault is tried once at each place of the program that it can come from, in the first
 scenario that gets there; and the first errno of the call once for each way of calls to that place.
 """
+import base64
 import collections
 import errno
+import fcntl
 import gzip
 import hashlib
 import mmap
@@ -84,6 +86,9 @@ def lines(keys):
 
 
 HASHES = b"".join(hashlib.sha1(key.encode()).hexdigest().encode() + b"\n" for key in NEW)
+F_SETPIPE_SZ = 1031
+# The first record is longer than a chunk, and what follows it than the bytes that tell a list of keys.
+WIDE = b"w" * 600000 + b",key,rest\n" + lines(f"1,{key}," + 500 * "r" for key in NEW)
 TABLE = b"id,key\n" + b"".join(b"1,%s\n" % key.encode() for key in NEW)
 
 
@@ -91,14 +96,14 @@ class Scenario:
     """make: commands that make the files, as words. run: the command. kept: keys that are in a file
     after whatever happens; then: keys that are in it after success. every: try each fault, as with --all.
     flip: the offset of a byte of f that is damaged before. needless: syncs and locks, by number, whose failure
-    does no harm."""
+    does no harm. files: more of them, by name."""
 
     def __init__(self, name, run, make=(), stdin=None, status=0, kept=None, then=None, ordered=False, printed=None,
-                 lacks=False, every=False, flip=None, needless=()):
+                 lacks=False, every=False, flip=None, needless=(), files=()):
         self.name, self.run, self.make, self.stdin, self.status = name, run.split(), make, stdin, status
         self.kept, self.then = kept or {}, then or {}
         self.ordered, self.printed, self.lacks, self.every, self.flip = ordered, printed, lacks, every, flip
-        self.needless = needless
+        self.needless, self.files = needless, dict(files)
 
 
 LAYOUTS = ["guava", "dcso", "gozero", "redisson", "redisbloom"]
@@ -179,6 +184,10 @@ def scenarios():
     yield Scenario("query --annotate", "query --annotate f both", f, **ask)
     yield Scenario("query --confirm", "query --confirm sorted f both", ["create f both"], **ask)
     yield Scenario("query --header", "query --header 1 -d , -f 2 f table", f, status=1, **ask)
+    yield Scenario("query --header from a pipe", "query -vc --header 1 -d , -f 2 f", f, WIDE)
+    yield Scenario("query --csv from a pipe", "query -v --csv -f key f", f, WIDE, **ask)
+    yield Scenario("query from a pipe, a long record", "query -v -d , -f 2 f", f, WIDE, **ask)
+    yield Scenario("query, a long record", "query -v -d , -f 2 f wide", f, files={"wide": WIDE}, **ask)
     yield Scenario("query --csv", "query --csv -f key f table", f, status=1, **ask)
     yield Scenario("query --secret", "query --secret s f both", ["create --secret s --new-secret f old"], **ask)
     yield Scenario("query --list", "query --list old both", **ask)
@@ -275,10 +284,12 @@ def scenarios():
     yield Scenario("shrink, counted", "shrink --fpr 0.1 -o g f", ["create --counted -p 0.001 f old"], then={"g": OLD})
     yield Scenario("rotate --now", "rotate --now f", ["create --forget-after 30d -n 9000 f old"], kept={"f": OLD},
                    then={"f": OLD})
+    yield Scenario("import --base64", "import --base64 --layout gozero:bits=20000 text -o g", then={"g": []},
+                   files={"text": base64.b64encode(bytes(range(250)) * 10)})
     for layout in ("guava", "dcso", "gozero", "redisbloom", "spark", "bitsandblooms:json=yes", "dcso:gzip=yes"):
         spec, size = ("gozero:bits=20000", "") if layout == "gozero" else (layout, "-n 1000 -p 0.01")
         if layout == "dcso:gzip=yes":  # too large for memory when it is inflated
-            size = "-n 50k -p 0.01"
+            size = "-n 60k -p 0.01"
         make = [f"create --layout {spec} {size} f old"]
         yield Scenario(f"export {layout}", "export f -o x", make)
         yield Scenario(f"import {layout}", f"import --layout {spec} x -o g", make + ["export f -o x"], then={"g": OLD})
@@ -314,7 +325,8 @@ class Injector:
         given = subprocess.DEVNULL
         if stdin is not None:
             given, writer = os.pipe()
-            os.write(writer, stdin)  # less than a pipe holds
+            fcntl.fcntl(writer, F_SETPIPE_SZ, 1 << 20)
+            os.write(writer, stdin)  # less than the pipe holds
             os.close(writer)
         with open(self.out, "w+b") as out, open(self.err, "w+b") as err:
             process = subprocess.Popen([SEEN, *words], cwd=cwd, stdin=given, stdout=out, stderr=err, env=env)
@@ -359,7 +371,7 @@ class Trial:
         os.mkdir(self.dir)
         for name, content in {"old": lines(OLD), "new": lines(NEW), "both": lines(OLD + NEW),
                               "sorted": lines(sorted(OLD)), "new.gz": gzip.compress(lines(NEW), mtime=0),
-                              "table": TABLE, "hashes": HASHES}.items():
+                              "table": TABLE, "hashes": HASHES, **scenario.files}.items():
             with open(os.path.join(self.dir, name), "wb") as file:
                 file.write(content)
         for words in scenario.make:
