@@ -306,6 +306,8 @@ bool csv_resolve(const struct csv *csv, const char *first, size_t len, struct cs
     if (!csv->no_header && names.record.len == 5 && memcmp(names.record.data, "sep=", 4) == 0)
         return fail(err, "begins with '%.5s': leave out that line, and give -d'%c'",
                     names.record.data, names.record.data[4]);
+    if (!csv->no_header && names.record.len == 0)
+        return fail(err, "begins with a byte order mark on a line of its own: leave out that line");
     names.room = malloc(len + 1);
     if (names.room == NULL)
         return fail(err, "out of memory");

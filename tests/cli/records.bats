@@ -16,6 +16,10 @@ load ../lib/helpers
     quiet seen query -q --csv -f url f b.csv
     equal "$(seen query --annotate --csv -f url f b.csv)" $'#\turl,id\n+\t"http://b",9\n-\thttp://d,10'
     equal "$(printf 'url\n\nhttp://a\n' | seen query -n --annotate --csv f)" $'#\turl\n2:?\t\n3:+\thttp://a'
+    # A mark alone is no name.
+    printf '\xef\xbb\xbf\nurl\nhttp://a\n' >marked.csv
+    refuses "seen: 'marked.csv' begins with a byte order mark on a line of its own: leave out that line" \
+        seen create --csv g marked.csv
     # The names alone, if nothing is found.
     run -1 seen query --csv -f id f b.csv
     equal "$output" url,id

@@ -221,6 +221,9 @@ TEST(columns)
         {"-3", "a,b", "has 2 columns, no column -3"},
         {"b,2", "a,b", "has column 2, which -f names twice"},
         {"2,1-", "a,b", "has column 2, which -f names twice"},
+        {"1", "\xef\xbb\xbf",
+         "begins with a byte order mark on a line of its own: leave out that line"},
+        {"1", "\xef\xbb\xbf\"\"", "0 "},
         {"a", "sep=;", "begins with 'sep=;': leave out that line, and give -d';'"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
