@@ -385,11 +385,6 @@ static void take_failure(struct tls *t, int got)
     default:
         break;
     }
-    /* A cut connection is not a refusal: it may pass. */
-    if (ERR_GET_REASON(lib.ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
-        errno = ECONNRESET;
-        return;
-    }
     if (why != X509_V_OK)
         blame_certificate(t, why);
     else

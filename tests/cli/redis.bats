@@ -267,7 +267,12 @@ SPEC gozero:bits=M, redisson, redisbloom or php, as the program that made it; fo
         name=$(uri k guava)
         refuses "seen: cannot use '$name': filters of this layout are not bitmaps in Redis" \
             seen $command "$name" -k 1
+        name=$(uri k nonsense)
+        refuses "seen: cannot use '$name': no layout 'nonsense': there are guava, gozero, redisson, php, redisbloom, dcso, bitsandblooms, spark" \
+            seen $command "$name" -k 1
     done
+    seen create --layout guava f.seen -k 1
+    refuses 'seen: filters of layout guava are not bitmaps in Redis' seen export f.seen -o "redis+unix://$REDIS_DIR/a/socket?key=none"
     run -1 seen query "$(uri end gozero:bits=20003)" -k 1
     [ "$(redis a EXISTS none)" = 0 ]
     refuses "seen: cannot connect to '$PWD/nothing': No such file or directory" \
@@ -469,6 +474,12 @@ has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
     [ "$(redis a STRLEN k)" = 2500001 ]
     quiet seen import "$(uri k gozero:bits=20000003)" -o g.seen --force
     alike <(seen export f.seen -o -) <(seen export g.seen -o -)
+}
+
+@test "of a bitmap that ends with its last byte that is not zero no more is exported" {
+    seen create --layout php --empty -n 1000 f.seen
+    quiet seen export f.seen -o "$(uri k php)"
+    [ "$(redis a STRLEN k)" = 1 ]
 }
 
 @test "export replaces in one step, and keeps the time to live" {

@@ -27,6 +27,11 @@ lies() { PYTHONDONTWRITEBYTECODE=1 python3 "$SOURCE/tests/lib/redis_answers.py" 
     lies module
 }
 
+@test "wrong answers of valkey-bloom" {
+    valkey_start a
+    lies valkey
+}
+
 @test "wrong maps of a cluster, and wrong redirections" {
     redis_start a
     lies cluster

@@ -62,6 +62,32 @@ same()
     done
 }
 
+@test "a batch of which another filter has every key is not sent" {
+    need_strace
+    reserve k 0.01 1000
+    seq 100 >keys
+    seen create --layout redisbloom -n 1000 f.seen keys
+    strace -f -qq -s 9999 -o trace -e trace=write,sendto,sendmsg,writev "$SEEN" dedup --also f.seen "$(uri k)" keys >out
+    [ ! -s out ]
+    grep -q SCANDUMP trace
+    run ! grep INSERT trace
+}
+
+@test "stats and dumps for which there is no memory are refused" {
+    need_preload
+    reserve k 0.01 100
+    seq 100 | seen add "$(uri k)"
+    seen stats --json "$(uri k)" >whole
+    for command in 'stats --json' 'import --force -o f'; do
+        for n in {1..16}; do
+            status=0
+            # shellcheck disable=SC2086
+            failing malloc:$n:ENOMEM seen $command "$(uri k)" >out 2>err || status=$?
+            [ $status = 0 ] || [[ $status = 2 && $(cat err) == 'seen: '*[Mm]emory* && $(wc -l <err) = 1 && ! -s out ]]
+        done
+    done
+}
+
 @test "keys are sent as they are prepared" {
     reserve k 1e-6 1000
     printf '1\tA b\n2\t\n3\tA b' >records

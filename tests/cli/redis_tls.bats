@@ -42,6 +42,7 @@ setup_file()
     certificate named DNS:cache.example
     certificate wild 'DNS:*.cache.example'
     certificate expired DNS:localhost,IP:127.0.0.1 0
+    certificate unfit $'IP:127.0.0.1\nextendedKeyUsage=clientAuth'
     certificate client DNS:client
     openssl pkey -in client.key -aes128 -passout pass:secret -out locked.key
     redis_directory
@@ -127,9 +128,21 @@ relay()
     SSL_CERT_FILE=ca.crt quiet seen query -q "$(at a)" keys
     mkdir hashed
     cp ca.crt "hashed/$(openssl x509 -hash -noout -in ca.crt).0"
-    SSL_CERT_DIR=hashed quiet seen query -q "$(at a)" keys
+    SSL_CERT_DIR=hashed quiet env -u SSL_CERT_FILE "$SEEN" query -q "$(at a)" keys
     # The server's own certificate may be the one to trust.
     quiet seen query -q --tls-ca server.crt "$(at a)" keys
+}
+
+@test "of the system's authorities a hashed directory is searched, and else the file is read" {
+    need_strace
+    mkdir hashed named
+    cp ca.crt "hashed/$(openssl x509 -hash -noout -in ca.crt).0"
+    cp ca.crt named
+    for dir in hashed named; do
+        SSL_CERT_DIR=$dir run env -u SSL_CERT_FILE strace -f -e trace=openat,open -o $dir.trace "$SEEN" query "$(at a)" -k x
+    done
+    run ! grep '/cert\.pem' hashed.trace
+    grep -q '/cert\.pem' named.trace
 }
 
 @test "a connection for which there is no memory is refused" {
@@ -152,6 +165,13 @@ relay()
     tls_start e expired no
     refuses "seen: cannot connect to '127.0.0.1:${PORTS[e]}': its certificate has expired" \
         seen query --tls-ca ca.crt "$(at e)" -k x
+    tls_start u unfit no
+    run -2 --separate-stderr seen query --tls-ca ca.crt "$(at u)" -k x
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *"': its certificate is not valid: "*purpose ]]
+    local long
+    long=$(printf 'x%.0s' {1..300})
+    refuses "seen: cannot connect to '127.0.0.1:$port': '${long:0:255}' is not a name that a certificate can bear" \
+        seen query --tls-ca ca.crt --tls-name "$long" "$(at a)" -k x
     tls_start n named no
     refuses "seen: cannot connect to '127.0.0.1:${PORTS[n]}': its certificate is not for '127.0.0.1' (--tls-name tells the name to expect)" \
         seen query --tls-ca ca.crt "$(at n)" -k x
@@ -214,6 +234,50 @@ relay()
         $stderr == "seen: cannot connect to '127.0.0.1:$redis_six_ports': it does not speak TLS (without TLS, write redis://)" ]]
     run -2 --separate-stderr seen query "redis://127.0.0.1:$(cat "$REDIS_DIR/a/port")/k?layout=gozero:bits=20000" -k x
     [[ ${#stderr_lines[@]} = 1 && $stderr == *'(if it expects TLS, write rediss://)' ]]
+}
+
+# said HEX: what a query says of a server that answers so.
+said()
+{
+    rm -f port
+    relay a say "$1"
+    run -2 --separate-stderr seen query --timeout 1 --tls-ca ca.crt \
+        "rediss://127.0.0.1:$(cat port)/k?layout=gozero:bits=20000" -k x
+    kill "$helper"
+    [ "${#stderr_lines[@]}" = 1 ]
+    stderr=${stderr#*"$(cat port)': "}
+}
+
+@test "what answers the first bytes with anything else is told, and a connection that ends there" {
+    for answer in '-ERR Protocol error' 'HTTP/1.1 400 Bad Request'; do
+        said "$(printf '%s\r\n' "$answer" | od -An -v -tx1 | tr -d ' \n')"
+        [ "$stderr" = 'it does not speak TLS (without TLS, write redis://)' ]
+    done
+    said 160303ffff7878
+    [ "$stderr" = 'it does not speak TLS (without TLS, write redis://)' ]
+    said 16030300047878
+    [ "$stderr" = 'Connection reset by peer' ]
+    said 15030300020250
+    [[ $stderr == 'TLS failed: '* ]]
+}
+
+@test "a connection that the server has closed while nothing was asked is made anew" {
+    redis a DEL k
+    seen add --create --tls-ca ca.crt "$(at a)" </dev/null
+    mkfifo held
+    seen dedup --tls-ca ca.crt "$(at a)" <held >out 2>err &
+    helper=$!
+    exec {hold}>held
+    for n in 1 2 3; do
+        echo $n >&"$hold"
+        await "$helper" grep -qx $n out
+        redis a CLIENT KILL TYPE normal
+    done
+    exec {hold}>&-
+    wait "$helper"
+    helper=
+    alike out <(seq 3)
+    [ ! -s err ]
 }
 
 @test "a relay reads no key and no password" {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Answers of a Redis server that no server should give.
 
-    redis_answers.py SERVER bitmaps|module|cluster
+    redis_answers.py SERVER bitmaps|module|valkey|cluster
 
 SERVER is the socket of a server, behind whose back the answers are changed: commands run once with the
 true answers, which says what they ask for. Then one of these answers is replaced by each of many wrong
@@ -12,6 +12,7 @@ before. It must not take more than 30 s and 200 MiB, nor be killed by a signal.
 
 With FULL=1 all combinations are tried, else one in seven, the same in each run.
 """
+import collections
 import os
 import socket
 import subprocess
@@ -39,6 +40,8 @@ class Stream:
         if not line.endswith(b"\r\n"):
             return None
         kind, rest = line[:1], line[1:-2]
+        if kind.isalpha():  # a command on a line
+            return b"*", [text(word) for word in line.split()]
         if kind == b"*":
             return kind, [self.read() for _ in range(int(rest))] if rest != b"-1" else None
         if kind == b"$":
@@ -84,6 +87,7 @@ class Between:
         self.server, self.listener = server, listener
         self.asked = {}  # target: the first true answer to it
         self.target = self.lie = None
+        self.n, self.true = collections.Counter(), 0  # answers to each target, and how many come before the wrong ones
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
@@ -94,7 +98,8 @@ class Between:
     def answer(self, target, value):
         """The bytes that are sent for a true answer."""
         self.asked.setdefault(target, value)
-        if target == self.target:
+        self.n[target] += 1
+        if target == self.target and self.n[target] > self.true:
             return self.lie
         if value[0] == b"*" and value[1] is not None and target == "EXEC":
             parts = (self.answer(f"EXEC {i}", v) for i, v in enumerate(value[1]))
@@ -220,6 +225,19 @@ def every(what, between, prepare, words, free=FREE):
             between.target = None
 
 
+def wrong(between, lie, message, *words, true=0):
+    """One wrong answer (target, value), after so many true ones, ends the command with a message that ends like this."""
+    global failures, tried
+    tried += 1
+    between.n.clear()
+    between.target, between.lie, between.true = lie[0], encode(lie[1]), true
+    status, out, err = seen(*words)
+    between.target, between.true = None, 0
+    if status != 2 or out or len(err) != 1 or not err[0].endswith(message):
+        failures += 1
+        print(f"{words}: {lie}: {status}, {out[:60]!r}, {err[:3]}")
+
+
 # ---- What runs
 
 SERVER, PART = sys.argv[1:3]
@@ -259,6 +277,9 @@ def bitmaps():
               ["add", "--create", "-n", "200", "-p", "0.1", uri(spec), KEYS], MADE)
         if "shards" in spec:
             continue
+        there()
+        wrong(between, ("WAIT", (b"+", b"OK")), "the server's answer is of an unexpected type",
+              "add", "--wait", "1", uri(spec), KEYS)
         plain = "redisson:bits=2000,k=3" if config else spec
         subprocess.run(["seen", "create", "--force", "--layout", plain, foreign, KEYS], check=True,
                        stderr=subprocess.DEVNULL)
@@ -284,8 +305,30 @@ def module():
     every("add --create", between, absent, ["add", "--create", "-n", "200", name, KEYS], FREE | {"BF.RESERVE"})
     every("import", between, there, ["import", "--force", name, "-o", f"{HERE}/i.seen"])
     there()
+    missing = b"-", b"ERR not found"
+    for command in ["query", name, KEYS], ["stats", name], ["import", "--force", name, "-o", f"{HERE}/i.seen"]:
+        wrong(between, ("BF.SCANDUMP", missing), "the filter was deleted or replaced", *command, true=1)
+    for answer in 2, 3, 4:
+        wrong(between, ("BF.SCANDUMP", missing), "the filter was deleted or replaced", *command, true=answer)
+    wrong(between, ("BF.SCANDUMP", missing), "there is no key 'k'", "add", name, KEYS, true=1)
+    for command in "query", "add":
+        wrong(between, ("BF.SCANDUMP", array(integer(1), NIL)), "the server's answer is of an unexpected type",
+              command, name, KEYS, true=1)
     subprocess.run(["seen", "import", "--force", name, "-o", f"{HERE}/f.seen"], check=True)
     every("export", between, there, ["export", f"{HERE}/f.seen", "-o", name], MADE)
+
+
+def valkey():
+    between = listen()
+    send(SERVER, "BF.RESERVE", "k", "0.01", "30")
+    send(SERVER, "BF.MADD", "k", *range(40, 75))
+    name = uri("redisbloom")
+    known = [text(b"Capacity"), integer(30), text(b"Number of filters"), integer(1), text(b"Size"), integer(300)]
+    ratio = [text(b"Error rate"), text(b"0.01")]
+    for info in known, known + ratio + [text(b"Expansion rate"), integer(2)], known + [ratio[0], integer(1)]:
+        for command in ["query", name, KEYS], ["add", name, KEYS], ["stats", name]:
+            wrong(between, ("BF.INFO", array(*info)),
+                  "the server's Bloom module has neither BF.SCANDUMP nor the error rate in BF.INFO", *command)
 
 
 with open(KEYS, "w") as f:
@@ -321,6 +364,6 @@ def cluster():
             judge(word, between.lie, True, seen(*words), before, False)
 
 
-{"bitmaps": bitmaps, "module": module, "cluster": cluster}[PART]()
+{"bitmaps": bitmaps, "module": module, "valkey": valkey, "cluster": cluster}[PART]()
 print(f"{tried} runs, {failures} failures")
 sys.exit(failures != 0)

@@ -5,6 +5,7 @@
     relay.py PORT record FILE    writes all bytes of both directions to FILE
     relay.py PORT cut BYTES      cuts the first connection after that many bytes of the server
     relay.py PORT drip SECONDS   passes one byte of the server's on at a time, with that pause
+    relay.py PORT say HEX        gives each client these bytes for its first ones, and closes
 
 Other connections, and the rest, are passed on as they are.
 """
@@ -50,6 +51,11 @@ while True:
     for ready in select.select([listener, *peers], [], [])[0]:
         if ready is listener:
             client = listener.accept()[0]
+            if ACTION == "say":
+                with client:
+                    client.recv(1 << 16)
+                    client.sendall(bytes.fromhex(ARGUMENT))
+                continue
             server = socket.create_connection(("127.0.0.1", PORT))
             peers[client], peers[server] = server, client
             continue
