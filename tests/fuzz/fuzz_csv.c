@@ -248,7 +248,10 @@ static bool begin_file(struct reading_of *r)
     bool sep = !csv->no_header && r->record.bad == NULL && len >= 5 && r->record.n > 0 &&
                (size_t)(r->record.field[r->record.n - 1].end - r->record.field[0].p) == 5 &&
                memcmp(r->record.field[0].p, "sep=", 4) == 0;
-    return r->record.bad == NULL && !sep && resolve(csv, &r->record, &r->wanted, r->room);
+    bool nameless = !csv->no_header && r->record.n == 1 &&
+                    r->record.field[0].p == r->record.field[0].end; /* behind a mark */
+    return r->record.bad == NULL && !sep && !nameless &&
+           resolve(csv, &r->record, &r->wanted, r->room);
 }
 
 static void check_file(struct reading_of *r, unsigned how, size_t chunk_len)
