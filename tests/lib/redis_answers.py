@@ -6,9 +6,9 @@
 
 SERVER is the socket of a server, behind whose back the answers are changed: commands run once with the
 true answers, which says what they ask for. Then one of these answers is replaced by each of many wrong
-ones: of another type, with too few elements or too many, negative, nil, an error, of a huge length. Each
-time the command must end with status 2 and one line on stderr, or, where the answer does not matter, as
-before. It must not take more than 30 s and 200 MiB, nor be killed by a signal.
+ones: of another type, with too few elements or too many, negative, nil, an error, of a huge length; or the
+server is gone from then on. Each time the command must end with status 2 and one line on stderr, or, where
+the answer does not matter, as before. It must not take more than 30 s and 200 MiB, nor be killed by a signal.
 
 With FULL=1 all combinations are tried, else one in seven, the same in each run.
 """
@@ -88,6 +88,7 @@ class Between:
         self.asked = {}  # target: the first true answer to it
         self.target = self.lie = None
         self.n, self.true = collections.Counter(), 0  # answers to each target, and how many come before the wrong ones
+        self.words, self.gone = [], None  # of the commands that were answered; after how many the server is gone
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
@@ -117,6 +118,9 @@ class Between:
                     word = command[1][0][1].decode()
                     block = word == "MULTI" or (block and word != "EXEC")
                     sent = self.answer("QUEUED" if block else word, answers.read())
+                    if len(self.words) == self.gone:
+                        break
+                    self.words.append(word)
                     client.sendall(sent)
                     if b"..." in sent:
                         break  # the end is in the middle of an answer
@@ -208,10 +212,18 @@ MADE = FREE | {f"EXEC {i}" for i in range(6)}
 
 def every(what, between, prepare, words, free=FREE):
     """Runs a command with each wrong answer."""
-    between.target, between.asked = None, {}
+    between.target, between.asked, between.words = None, {}, []
     prepare()
     before = seen(*words)
     assert before[0] in (0, 1), (words, before)
+    # The server is gone before the first command of a word, or the last one.
+    asked = between.words
+    for gone in sorted({at for word in asked for at in (asked.index(word), len(asked) - 1 - asked[::-1].index(word))}):
+        prepare()
+        between.words, between.gone = [], gone
+        ended = seen(words[0], "--timeout", "0.1", *words[1:])
+        judge(f"{what}: gone before {asked[gone]}", b"", asked[gone] not in free, ended, before, asked[gone] in free)
+    between.gone = None
     count = 0
     for target, value in list(between.asked.items()):
         for wrong, typed in wrong_answers(target, value):
