@@ -490,7 +490,7 @@ static bool take_secret(struct create *c, struct err *err)
     if (c->new_secret && secret == NULL)
         return fail(err, "--new-secret needs --secret or SEEN_SECRET");
     bool missing = secret != NULL && access(secret, F_OK) != 0 && errno == ENOENT;
-    /* Another process may make it at the same time: both use that one, and it may not be on disk. */
+    /* Another process may make it at the same time: both use one, and it may not be on disk. */
     if (missing && c->new_secret && !secret_make(secret, err) &&
         (access(secret, F_OK) != 0 || !disk_sync_name(secret, err)))
         return false;

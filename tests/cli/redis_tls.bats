@@ -139,8 +139,12 @@ relay()
     cp ca.crt "hashed/$(openssl x509 -hash -noout -in ca.crt).0"
     cp ca.crt named
     for dir in hashed named; do
-        SSL_CERT_DIR=$dir run env -u SSL_CERT_FILE strace -f -e trace=openat,open -o $dir.trace "$SEEN" query "$(at a)" -k x
+        run -2 env -u SSL_CERT_FILE SSL_CERT_DIR=$dir strace -f -e trace=openat,open -o $dir.trace \
+            "$SEEN" query "$(at a 127.0.0.1 absent)" -k x
+        echo "$output" >$dir.said
     done
+    grep -q "there is no key 'absent'" hashed.said
+    grep -q 'no trusted certificate' named.said
     run ! grep '/cert\.pem' hashed.trace
     grep -q '/cert\.pem' named.trace
 }
