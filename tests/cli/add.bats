@@ -661,6 +661,7 @@ PYTHON
         seen add --create h none
     refuses "seen: --batch-id is for counted sets, which 'seen create --counted' makes" \
         seen add --create --batch-id 1 h -k 1
+    refuses "seen: cannot open secret 'none': No such file or directory" seen add --create --secret none h -k 1
     [ ! -e h ]
     refuses "seen: cannot open 'h': No such file or directory (--create makes it)" seen add h -k 1
 }

@@ -662,3 +662,23 @@ slowly()
         seen create -p 0.001 --force --fixed --empty -n 1000 f.seen
     done
 }
+
+@test "a filter that another process makes meanwhile must fit those of --also" {
+    need_strace
+    seq 10 >keys
+    seen create -n 1000 other.seen keys
+    # It stops when it has opened the other filter, before it makes its own.
+    strace -f -o trace -P other.seen -e trace=openat -e inject=openat:signal=STOP:when=1 \
+        seen dedup --create --also other.seen f.seen keys >out 2>err &
+    local maker=$! status=0
+    await $maker grep -qs 'stopped by SIGSTOP' trace
+    quiet seen create --empty -n 1000 -i f.seen
+    cp f.seen before.seen
+    kill -CONT "$(pgrep -P $maker)"
+    wait $maker || status=$?
+    [ $status = 2 ]
+    [ "$(grep -v '^strace: ' err)" = "seen: 'f.seen' and 'other.seen' cannot be queried together: they differ in \
+--ignore-case (of 'f.seen')" ]
+    [ ! -s out ]
+    cmp before.seen f.seen
+}

@@ -168,6 +168,15 @@ spark|it has 13 bytes, but 64 bits make 20|\0\0\0\1\0\0\0\1\0\0\0\1a
 spark:version=2|its version is 1: leave out version=|\0\0\0\1\0\0\0\1\0\0\0\1abcdefgh
 spark:seed=5|its seed is -1: leave out seed=|\0\0\0\2\0\0\0\1\377\377\377\377\0\0\0\1abcdefgh
 END
+    seen create --layout redisbloom -n 10 -p 0.01 f.seen -k a
+    seen export f.seen -o r
+    echo >it
+    refuses "seen: cannot read 'r' as redisbloom: layout redisbloom: expansion is '99999999999', but must be a number from 1 to 4294967295" \
+        seen query --layout redisbloom:expansion=99999999999 r -k a
+    refuses "seen: cannot read 'it' as gozero: layout gozero: bits is '4294967297', but must be a number from 1 to 4294967296" \
+        seen query --layout gozero:bits=4294967297 it -k a
+    refuses "seen: cannot import 'it' as redisson: Redisson cannot make a filter of more than 4294967294 bits" \
+        seen import --layout redisson -n 1e12 -p 0.01 it -o g.seen
     refuses "seen: layout spark: seed is 'x', but must be an integer of 32 bits" seen create --layout spark:version=2,seed=x -k a f.seen
     refuses "seen: layout spark: seed=S needs version=2" seen create --layout spark:seed=7 -k a f.seen
     refuses "seen: layout bitsandblooms: bits is 'x', but must be a number from 1 to 35184372088832" seen create --layout bitsandblooms:bits=x -k a f.seen

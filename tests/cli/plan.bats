@@ -105,6 +105,11 @@ or more" seen plan -n 1e12 -p 1e-9
     refuses "seen: 1e+19 keys are more than 64-bit hashes can tell apart" seen plan -n 1e19
     refuses "seen: 1e+17 keys at an FPR of 0.1 need a file larger than 16.0 PiB" \
         seen plan -n 1e17 -p 0.1
+    refuses "seen: 1e+18 keys are more than 64-bit hashes can tell apart" seen plan --generations 3 -n 1e18
+    refuses "seen: 1e+18 keys are more than 64-bit hashes can tell apart" seen plan -n 1e18 -p 0.01 -s 1G
+    refuses "seen: an FPR of 1e-30 is too small for a bloom filter: $allowed" \
+        seen plan --generations 3 -p 1e-30 -n 100
+    refuses "seen: Guava cannot make a filter of more than 137438953408 bits" seen plan --layout guava -n 1e18
 }
 
 @test "rates that only counted sets have are planned" {

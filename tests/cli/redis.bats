@@ -197,6 +197,8 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     seen create --layout redisson -n 1000 -p 0.01 f.seen keys
     same f.seen r
     [ "$(fact "$(uri r redisson)" n_design)" = 1000 ]
+    refuses "seen: cannot use '$(uri r redisson:bits=x)': layout redisson: bits is 'x', but must be a number from 1 to 4294967294" \
+        seen query "$(uri r redisson:bits=x)" -k 1
     name=$(uri r redisson:k=8)
     refuses "seen: cannot use '$name': its configuration says bits=9585 and k=7" \
         seen query "$name" -k 1

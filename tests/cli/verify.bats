@@ -274,6 +274,23 @@ END
     [ "$(seen query -c f.seen keys)" = 5000 ]
 }
 
+@test "what is damaged is not exported, not the source of a filter, and not asked beside another" {
+    make_filter
+    local page="page 0 of layer 0 (offset $DATA) does not match its checksum" to
+    poke f.seen $((DATA + 9)) 55aa
+    seen create -n 10000 g.seen -k 5001
+    refuses "seen: 'f.seen' is damaged: $page" seen dedup --also f.seen g.seen keys
+    seen create --counted -p 0 c.seen keys
+    to=$(stat -c %s c.seen)
+    poke c.seen $((to - 300)) 55aa
+    refuses "seen: 'c.seen' is damaged in 1 page; 'seen verify' names it" seen create --from c.seen h.seen
+    refuses "seen: 'c.seen' is damaged in 1 page; 'seen verify' names it" seen remove c.seen -k 7
+    seen create --layout guava -n 100k l.seen keys
+    poke l.seen 40000 55aa
+    refuses "seen: 'l.seen' is damaged in 1 page; 'seen verify' names it" seen export l.seen -o l
+    [ "$(echo *)" = "c.seen f.seen g.seen keys l.seen" ]
+}
+
 @test "repair mends a damaged slot, and leaves a sound file alone" {
     make_filter
     local before

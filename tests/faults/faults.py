@@ -272,6 +272,8 @@ def scenarios():
     yield Scenario("merge --distinct", "merge --distinct -o g f h", exact, then={"g": both})
     yield Scenario("merge --except", "merge --except -o g f h", exact, then={"g": OLD})
     yield Scenario("merge --json", "merge --json --max-fpr 0.1 -o g f h", two, then={"g": both})
+    yield Scenario("merge --json, a sample", "merge --json -o g f h", ["create --layout redisson -n 1000 -p 0.01 f old",
+                   "create --layout redisson -n 1000 -p 0.01 h new"], then={"g": both})
     yield Scenario("merge, generations", "merge -o g f h", [one + " old" for one in
                    ("create --generations 2 -n 1000 f", "create --generations 2 -n 1000 h")], then={"g": OLD})
     yield Scenario("merge guava", "merge -o g f h", ["create --layout guava -n 1000 f old",
@@ -293,6 +295,8 @@ def scenarios():
         make = [f"create --layout {spec} {size} f old"]
         yield Scenario(f"export {layout}", "export f -o x", make)
         yield Scenario(f"import {layout}", f"import --layout {spec} x -o g", make + ["export f -o x"], then={"g": OLD})
+        if layout in ("guava", "dcso", "bitsandblooms:json=yes"):  # larger than what is written at once
+            yield Scenario(f"export {layout}, large", "export f -o x", [f"create --layout {spec} -n 200k f old"])
         yield Scenario(f"query a file of {layout}", f"query --layout {spec} x both", make + ["export f -o x"], **ask)
 
 

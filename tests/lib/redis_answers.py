@@ -285,6 +285,7 @@ def bitmaps():
 
         for command in "query", "add", "dedup", "stats":
             every(f"{command} {spec}", between, there, [command, uri(spec), *([] if command == "stats" else [KEYS])])
+        every(f"query --verbose {spec}", between, there, ["query", "--verbose", "-c", uri(spec), KEYS])
         every(f"add --create {spec}", between, absent,
               ["add", "--create", "-n", "200", "-p", "0.1", uri(spec), KEYS], MADE)
         if "shards" in spec:
