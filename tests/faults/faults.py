@@ -152,6 +152,9 @@ def scenarios():
     yield Scenario("add, growing", "add f new", ["create --grow -n 100 f old"], kept={"f": OLD}, then={"f": both})
     yield Scenario("add, counted", "add f new", ["create --counted -n 1000 f old"], kept={"f": OLD}, then={"f": both},
                    every=True)  # it opens the file in three ways
+    many = ["many%d" % i for i in range(20000)]
+    yield Scenario("add, counted, one of many", "add f -k one", ["create --counted f many"], kept={"f": many},
+                   then={"f": many + ["one"]}, files={"many": lines(many)})
     yield Scenario("add --create", "add --create -n 1000 g new", kept={"g": []}, then={"g": NEW},
                    needless={("fsync", 2)})  # the first change syncs the directory again
     yield Scenario("add, rotating", "add --rotate-at-capacity f new", ["create --generations 3 -n 1000 f old"],

@@ -549,6 +549,46 @@ TEST(memory_is_bounded_if_hashes_are_crowded)
     }
 }
 
+/* Two sets have most of their keys in common, so a stretch of their union is two slices, of which each
+ * has a crowd of one of them. */
+TEST(a_crowd_in_two_slices_is_refused)
+{
+    enum { CROWD = 40000 };
+    struct counted of_union, of_all;
+    struct inputs in = {.n = 2};
+    struct counts_seen seen;
+    struct err err = {.text = ""};
+    struct made m;
+    size_t common = 100000;
+    do {
+        common += 1000;
+        of_union = of_all = (struct counted){.bits = 64};
+        counted_design(&of_union, common + 2 * CROWD);
+        counted_design(&of_all, 2 * (common + CROWD));
+    } while (of_all.low == of_union.low);
+    const uint64_t slice = (uint64_t)COUNTED_STRETCH << COUNTED_BUCKET_BITS << of_all.low;
+    random_restart(10);
+    struct entries all = draw_entries(common + 2 * CROWD, UINT64_MAX, ALL_ONE);
+    for (unsigned i = 0; i < 2; i++) {
+        struct entries e = {malloc(all.n * 8), malloc(all.n * 8), common + CROWD};
+        memcpy(e.value, all.value, common * 8);
+        memcpy(e.count, all.count, all.n * 8);
+        for (size_t j = 0; j < CROWD; j++)
+            e.value[common + j] = i * slice + j;
+        qsort(e.value, e.n, 8, compare_entries);
+        in.memory[i] = make_set(&(struct counted){.bits = 64}, &e);
+        free_entries(&e);
+    }
+    open_inputs(&in);
+    begin(&m, 64);
+    struct target target = target_of(&m, 1);
+    bool ok = counted_combine(COUNTS_ADD, in.layers, in.data, 2, &target, 1, &seen, &err);
+    check_crowd(ok, false, &err);
+    free_entries(&all);
+    free_inputs(&in);
+    end(&m);
+}
+
 /* One of several inputs, and whatever is wrong with it. */
 static void check_refused(const struct entries *a, const struct entries *b, unsigned threads,
                           void (*spoil)(struct inputs *in), const char *why)
@@ -589,6 +629,11 @@ static void spoil_directory(struct inputs *in)
     in->memory[1].data[COUNTED_LINE * 5 + 3]++;
 }
 
+static void spoil_first_total(struct inputs *in)
+{
+    in->memory[0].counted.total = 0;
+}
+
 static void spoil_end(struct inputs *in)
 {
     in->memory[1].data = realloc(in->memory[1].data, in->memory[1].len + 1);
@@ -619,12 +664,68 @@ TEST(damage_and_counts_that_do_not_fit_are_refused)
         check_refused(&a, &b, threads, spoil_end, "its blocks do not end where its data does");
         check_refused(&a, &b, threads, spoil_slack, "its blocks do not end where its data does");
     }
+    /* A batch, beside which most of the other set is copied. */
+    struct entries few = draw_entries(20, UINT64_MAX >> 24, ALL_ONE);
+    check_refused(&a, &few, 1, spoil_first_total, damaged);
+    free_entries(&few);
     /* In parts of which none has too many. */
     a.count[0] = UINT64_MAX / 2 - 10;
     b.count[b.n - 1] = UINT64_MAX / 2 - 10;
     check_refused(&a, &b, 3, spoil_nothing, "the sum of the counts would be 2^64 or more");
     free_entries(&a);
     free_entries(&b);
+}
+
+TEST(a_layer_that_was_given_up_takes_no_part)
+{
+    struct made m;
+    struct err why, err = {.text = ""};
+    struct counted_layer l;
+    begin(&m, 40);
+    struct target target = target_of(&m, 1);
+    counted_layer_begin(&l, &target, &(struct counted){.bits = 40, .low = 20});
+    fail(&why, "for this reason");
+    counted_layer_give_up(&l, &why);
+    CHECK(!counted_layer_part(&l, 0, 1, NULL, 0, &err));
+    CHECK_STR(err.text, "for this reason");
+    counted_layer_free(&l);
+    end(&m);
+}
+
+TEST(blocks_that_are_not_valid_are_not_copied)
+{
+    struct made m;
+    struct err err = {.text = ""};
+    struct counted_layer l;
+    random_restart(11);
+    struct entries e = draw_entries(1000, UINT64_MAX >> 24, ALL_ONE);
+    struct counted_memory memory = make_set(&(struct counted){.bits = 40}, &e);
+    struct counted_set set = open_set(&memory);
+    memset(memory.data, 0xff, set.directory_len);
+    begin(&m, 40);
+    struct target target = target_of(&m, 1);
+    counted_layer_begin(&l, &target, &memory.counted);
+    CHECK(!counted_layer_copy(&l, 0, 1, &set, &err));
+    CHECK_STR(err.text, "the data of a counted set is not valid");
+    counted_layer_free(&l);
+    end(&m);
+    free(memory.data);
+    free_entries(&e);
+}
+
+TEST(a_layer_is_not_longer_than_its_addresses)
+{
+    struct made m;
+    struct err err = {.text = ""};
+    struct counted_layer l;
+    begin(&m, 40);
+    struct target target = target_of(&m, 1);
+    counted_layer_begin(&l, &target, &(struct counted){.bits = 40, .low = 20});
+    l.at = COUNTED_MAX_LEN - COUNTED_SLACK + 1 - counted_directory_len(&l.counted);
+    CHECK(!counted_layer_end(&l, &err));
+    CHECK_STR(err.text, "a counted set of more than 256 TiB");
+    counted_layer_free(&l);
+    end(&m);
 }
 
 int main(int argc, char **argv)
@@ -647,5 +748,9 @@ int main(int argc, char **argv)
     RUN(crowded_layers_are_combined_as_arrays_are);
     RUN(only_sums_that_are_kept_must_fit);
     RUN(damage_and_counts_that_do_not_fit_are_refused);
+    RUN(a_crowd_in_two_slices_is_refused);
+    RUN(a_layer_that_was_given_up_takes_no_part);
+    RUN(blocks_that_are_not_valid_are_not_copied);
+    RUN(a_layer_is_not_longer_than_its_addresses);
     return check_done();
 }

@@ -42,7 +42,8 @@ static bool visit_range(void *ctx, const struct keyset_range *range, struct err 
     struct counted_entries *e = &b->kept[range->worker];
     if (range->had_repeats && b->presumed)
         return fail(err, "some keys are repeated");
-    /* The entries of the range follow those that were kept. */
+    /* The entries of the range follow those that were kept. Both ranges and stretches of blocks
+     * are halves of halves: in a range, stretches [first, end) end with it, or none does. */
     const size_t kept = e->n;
     const uint64_t *hash = range->hash;
     if (!counted_room(e, range->n, err))
@@ -51,25 +52,16 @@ static bool visit_range(void *ctx, const struct keyset_range *range, struct err 
         e->at[e->n++] = (struct counted_entry){hash[0], b->lanes > 1 ? hash[1] + 1 : 1};
     if (!counted_narrow(e, kept, drop, err))
         return false;
-    /* Stretches of blocks [first, end) end in this range; the first may have begun in an earlier
-     * one. */
     const uint64_t stretch = ~(uint64_t)(COUNTED_STRETCH - 1);
     const uint64_t first = counted_block_of(c, range->first >> drop) & stretch;
     const uint64_t end = range->last == UINT64_MAX
                              ? counted_blocks(c)
                              : counted_block_of(c, (range->last + 1) >> drop) & stretch;
-    size_t left = 0;
-    while (left < e->n && counted_block_of(c, e->at[e->n - 1 - left].value) >= end)
-        left++;
-    if (left > COUNTED_CROWD)
-        return kind_crowded(COUNTED_CROWD, err);
-    const size_t n = e->n - left;
-    if (end > first && !counted_layer_part(&b->layer, first, end, e->at, n, err))
-        return false;
-    if (left > 0 && n > 0)
-        memmove(e->at, e->at + n, left * sizeof *e->at);
-    e->n = left;
-    return true;
+    if (end == first)
+        return e->n <= COUNTED_CROWD || kind_crowded(COUNTED_CROWD, err);
+    const size_t n = e->n;
+    e->n = 0;
+    return counted_layer_part(&b->layer, first, end, e->at, n, err);
 }
 
 static bool build_set(const struct target *target, struct keyset *keys,
