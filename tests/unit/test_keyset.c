@@ -6,6 +6,7 @@
  */
 #include "base/parallel.h"
 #include "check.h"
+#include "faulty.h"
 #include "keys/keyset.h"
 #include "keys/keyset_parts.h"
 #include "random.h"
@@ -493,6 +494,12 @@ static bool append(void *ctx, const struct keyset_range *r, struct err *err)
     return true;
 }
 
+static bool take_any(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    (void)ctx, (void)range, (void)err;
+    return true;
+}
+
 static void ignore(void *ctx)
 {
     (void)ctx;
@@ -583,6 +590,26 @@ TEST(the_first_failure_is_reported)
     free(h.hash);
 }
 
+static bool refuse_first(void *ctx, const struct keyset_range *range, struct err *err)
+{
+    (void)ctx;
+    return range->first > 0 || fail(err, "the first");
+}
+
+/* Nor of the parts of a range is any forgotten. */
+TEST(a_part_that_fails_is_reported)
+{
+    struct list h = make(0, 10000);
+    struct err err = {.text = ""};
+    struct keyset_spec spec = {
+        .workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/tmp", .part = 1000};
+    struct keyset *ks = set_of(&h, &spec);
+    CHECK(!keyset_visit_sorted(ks, 0, refuse_first, ignore, NULL, &err));
+    CHECK_STR(err.text, "the first");
+    keyset_free(ks);
+    free(h.hash);
+}
+
 static bool stop_visit(void *ctx, unsigned worker, unsigned partition, const uint64_t *hash,
                        size_t n, struct err *err)
 {
@@ -599,11 +626,13 @@ TEST(a_visit_ends_with_the_first_false)
         struct keyset_spec spec = {
             .workers = workers, .memory = keyset_min_memory(workers), .scratch_dir = "/tmp"};
         struct keyset *ks = set_of(&h, &spec);
-        atomic_int left = 20;
-        CHECK(!keyset_visit(ks, stop_visit, &left, &err));
-        CHECK_STR(err.text, "enough");
-        /* Each worker may have been in a visit of its own. */
-        CHECK(left < 0 && left >= -(int)workers);
+        for (int n = 20; n <= 21; n++) { /* with the hashes of a partition, and at its end */
+            atomic_int left = n;
+            CHECK(!keyset_visit(ks, stop_visit, &left, &err));
+            CHECK_STR(err.text, "enough");
+            /* Each worker may have been in a visit of its own. */
+            CHECK(left < 0 && left >= -(int)workers);
+        }
         keyset_free(ks);
     }
     free(h.hash);
@@ -621,6 +650,24 @@ TEST(scratch_that_cannot_be_had_is_an_error)
     CHECK(strstr(err.text, "/nonexistent/dir") != NULL);
     CHECK(strstr(err.text, "No such file or directory") != NULL);
     keyset_free(ks);
+    free(h.hash);
+}
+
+/* Whichever write fails: one for each partition, and one for the table behind them. */
+TEST(scratch_that_cannot_be_written_is_an_error)
+{
+    struct list h = make(0, 10000);
+    struct keyset_spec spec = {.workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/tmp"};
+    for (unsigned i = 0; i <= KEYSET_PARTITIONS + 1; i += i < KEYSET_PARTITIONS ? 64 : 1) {
+        struct err err = {.text = ""};
+        struct keyset *ks = set_of(&h, &spec);
+        faulty_begin(i);
+        bool ok = keyset_spill_all(ks, &err);
+        CHECK(faulty_end() == (i <= KEYSET_PARTITIONS));
+        CHECK(ok == (i > KEYSET_PARTITIONS));
+        CHECK_STR(err.text, ok ? "" : check_errno("cannot write 'scratch file'", ENOSPC));
+        keyset_free(ks);
+    }
     free(h.hash);
 }
 
@@ -649,12 +696,22 @@ TEST(scratch_that_cannot_be_read_is_an_error)
     struct err err = {.text = ""};
     struct keyset_spec spec = {.workers = 1, .memory = keyset_min_memory(1), .scratch_dir = "/tmp"};
     struct keyset *ks = set_of(&h, &spec);
+    struct worker *worker = &ks->workers[0];
     uint64_t n;
-    CHECK(scratch_of(ks) > 0 && ftruncate(ks->workers[0].scratch, 100) == 0);
-    CHECK(!keyset_count(ks, &n, &err));
-    CHECK_STR(err.text, "cannot read scratch file: it ends early");
+    CHECK(scratch_of(ks) > 0);
+    /* The table of runs is behind them: the first begins at the end of the file now. */
+    CHECK(pwrite(worker->scratch, &worker->scratch_len, sizeof worker->scratch_len,
+                 (off_t)worker->last_spill) == sizeof worker->scratch_len);
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(!keyset_count(ks, &n, &err));
+        CHECK_STR(err.text, "cannot read scratch file: it ends early");
+        err.text[0] = '\0';
+        CHECK(!keyset_visit_sorted(ks, KEYSET_BITS, take_any, ignore, NULL, &err));
+        CHECK_STR(err.text, "cannot read scratch file: it ends early");
+        CHECK(ftruncate(worker->scratch, 100) == 0);
+    }
     int folder = open("/tmp", O_RDONLY);
-    CHECK(folder >= 0 && dup2(folder, ks->workers[0].scratch) >= 0);
+    CHECK(folder >= 0 && dup2(folder, worker->scratch) >= 0);
     CHECK(!keyset_count(ks, &n, &err));
     CHECK_STR(err.text, "cannot read scratch file: Is a directory");
     close(folder);
@@ -753,8 +810,10 @@ int main(int argc, char **argv)
     RUN(sorted_parts);
     RUN(repeats_are_counted);
     RUN(the_first_failure_is_reported);
+    RUN(a_part_that_fails_is_reported);
     RUN(a_visit_ends_with_the_first_false);
     RUN(scratch_that_cannot_be_had_is_an_error);
+    RUN(scratch_that_cannot_be_written_is_an_error);
     RUN(a_visit_without_the_scratch_that_it_needs_is_an_error);
     RUN(scratch_that_cannot_be_read_is_an_error);
     return check_done();
