@@ -438,6 +438,8 @@ PYTHON
     cp "$SOURCE/tests/vectors/guava/g64_utf8_n500_p03_over.guava" foreign
     refuses 'seen: --digest: the layout takes keys of encoding utf8, which digests cannot be' \
         seen import --layout guava:funnel=utf8 --digest md5 foreign -o f.seen
+    refuses 'seen: --digest: the layout takes keys of encoding utf8, which digests cannot be' \
+        seen query --layout guava:funnel=utf8 --digest md5 foreign -k "$digest"
     cp "$SOURCE/tests/vectors/guava/g64_bytes_n1000_p01.guava" foreign
     seen import --layout guava:funnel=bytes --digest md5 foreign -o f.seen
     [ "$(fact f.seen preparation)" = '--digest md5' ]

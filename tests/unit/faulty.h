@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Stands before pwritev and, with gcc and glibc and no sanitizer, before realloc: one of their
- * calls fails, the next ones do not, as when another program took the last room and gave it back.
+/* Stands before pwritev, fsync, fdatasync and, with gcc and glibc and no sanitizer, realloc: one of
+ * all their calls fails, the next ones do not, as when another program took the last room and gave
+ * it back. Nothing is synced.
  *
  *     faulty_begin(n);                       // the call that fails, counted from 0
  *     CHECK(write_all(&err) != faulty_end());
@@ -43,6 +44,17 @@ ssize_t pwritev(int fd, const struct iovec *piece, int n, off_t off)
 {
     (void)n;
     return faulty_now(ENOSPC) ? -1 : pwrite(fd, piece->iov_base, piece->iov_len, off);
+}
+
+int fsync(int fd)
+{
+    (void)fd;
+    return faulty_now(EIO) ? -1 : 0;
+}
+
+int fdatasync(int fd)
+{
+    return fsync(fd);
 }
 
 #if defined __GLIBC__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ &&                    \

@@ -4,6 +4,7 @@
 #include "file/chain.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "check.h"
 #include "child.h"
+#include "faulty.h"
 #include "keys/xxh3.h"
 #include "scratchdir.h"
 #include "write/advance.h"
@@ -20,6 +22,14 @@
 #include "file/design.h"
 #include "file/pages.h"
 #include "store/store.h"
+
+static bool reserves = true; /* can the file system? */
+
+int fallocate(int fd, int mode, off_t off, off_t len)
+{
+    errno = mode != 0 || !reserves ? EOPNOTSUPP : posix_fallocate(fd, off, len);
+    return errno == 0 ? 0 : -1;
+}
 
 static uint64_t key(uint64_t i)
 {
@@ -713,6 +723,104 @@ TEST(growth_that_is_cut_off_leaves_the_file_as_it_was)
     scratchdir_clear();
 }
 
+/* Adds keys first, first + 1, ... */
+static enum add_result try_to_add(const char *path, uint64_t first, unsigned n,
+                                  const struct add_options *options, struct err *err)
+{
+    uint64_t hash[LAYER_BATCH], known[LAYER_BATCH / 64] = {0};
+    size_t done;
+    struct err ignored;
+    struct store *s = store_open(path, STORE_WRITE, NULL, err);
+    enum add_result result = ADD_FAILED;
+    for (unsigned i = 0; i < n; i++)
+        hash[i] = key(first + i);
+    if (s != NULL && store_add_begin(s, options, err)) {
+        result = store_add(s, hashes_of(hash), known, n, &done, err);
+        if (!store_add_end(s, true, result == ADD_OK ? err : &ignored) && result == ADD_OK)
+            result = ADD_FAILED;
+    }
+    store_close(s);
+    return result;
+}
+
+/* What err says of a call of faulty.h. */
+static bool says_why(const struct err *err)
+{
+    return strstr(err->text, strerror(ENOSPC)) != NULL || strstr(err->text, strerror(EIO)) != NULL;
+}
+
+/* Of all writes and syncs, each fails once. */
+TEST(growth_that_fails_leaves_the_file_as_it_was)
+{
+    const struct add_options options = {.threads = 1};
+    for (unsigned i = 0; i < 2; i++) {
+        bool failed = true;
+        reserves = i == 0;
+        for (long n = 0; failed; n++) {
+            struct err err = {.text = ""};
+            CHECK(make_growing("g.seen", 1e-3) && add("g.seen", 0, 1990, false) > 1980);
+            faulty_begin(n);
+            bool ok = try_to_add("g.seen", 2000, 200, &options, &err) == ADD_OK;
+            failed = faulty_end();
+            CHECK(ok != failed && says_why(&err) == failed);
+            CHECK(count("g.seen", 0, 1990) == 1990);
+            scratchdir_clear();
+        }
+    }
+    reserves = true;
+}
+
+/* Nor does a rotation that fails, first of all in ending one that was cut off, lose what lives. */
+TEST(a_rotation_that_fails_is_told)
+{
+    bool failed = true;
+    for (long n = 0; failed; n++) {
+        struct err err = {.text = ""};
+        struct rotation r = {.threads = 1};
+        CHECK(make_ring("r.seen"));
+        rotate_and_die("r.seen", 1);
+        faulty_begin(n);
+        bool ok = advance_rotate("r.seen", &r, &err);
+        failed = faulty_end();
+        CHECK(ok != failed && says_why(&err) == failed);
+        CHECK(count("r.seen", 2000, EACH) == EACH);
+        scratchdir_clear();
+    }
+}
+
+/* Keys that come near the limit are added one by one; behind it, damage is told first. */
+TEST(near_the_limit_failures_are_told)
+{
+    const struct design design = {.n = 2000, .p = 1e-3};
+    const struct add_options options = {.threads = 1, .max_fpr = 1e-3};
+    const struct key_rule rule = {0};
+    struct header h;
+    struct err err = {.text = ""};
+    struct filter f;
+    bool failed = true;
+    header_begin(&h, &rule, false);
+    MUST(header_design(&h, &design, 0, &err));
+    for (long n = 0; failed; n++) {
+        MUST(make("f.seen", &h));
+        CHECK(add("f.seen", 0, 1930, false) > 1900);
+        err.text[0] = '\0';
+        faulty_begin(n);
+        bool ok = try_to_add("f.seen", 3000, 60, &options, &err) == ADD_OK;
+        failed = faulty_end();
+        CHECK(ok != failed && says_why(&err) == failed);
+        if (failed)
+            scratchdir_clear();
+    }
+    CHECK(try_to_add("f.seen", 4000, 256, &options, &err) == ADD_FULL);
+    MUST(filter_open(&f, "f.seen", FILTER_WRITE, &err));
+    for (uint64_t i = 0; i < f.header.layers[0].data_len; i += LAYER_PAGE)
+        memset(f.data[0] + i, 0xff, 32);
+    filter_close(&f);
+    CHECK(try_to_add("f.seen", 5000, 1, &options, &err) == ADD_FAILED);
+    CHECK(strstr(err.text, "'f.seen' is damaged: page ") == err.text);
+    scratchdir_clear();
+}
+
 /* Leaves no address space beyond what is in use, or all that there was. */
 static void allow_memory(bool allowed)
 {
@@ -806,6 +914,9 @@ int main(void)
     RUN(what_is_known_beforehand_is_left_out);
     RUN(a_damaged_page_of_a_closed_layer_takes_no_keys);
     RUN(growth_that_is_cut_off_leaves_the_file_as_it_was);
+    RUN(growth_that_fails_leaves_the_file_as_it_was);
+    RUN(a_rotation_that_fails_is_told);
+    RUN(near_the_limit_failures_are_told);
     if (getenv("SANITIZER") != NULL)
         SKIP(what_cannot_be_mapped_is_as_it_was, "a sanitizer needs address space itself");
     else
