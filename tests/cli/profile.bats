@@ -129,6 +129,12 @@ TABLE
     looks d.seen "3 to 5 bytes, '@', small letters"
     # Too few tell too much; so do some kinds. What is left out stays out.
     seen create few.seen <(head -n 63 numbers)
+    # A profile of the last keys is none of the others.
+    cp few.seen slow.seen
+    for i in 1 2 3 4 5; do
+        quiet seen add slow.seen <(seq ${i}000 ${i}059)
+    done
+    quiet seen add slow.seen <(seq 9000 9099)
     seen create --secret secret --new-secret secret.seen numbers
     seen create --digest sha1 digest.seen numbers
     seen create --hex hex.seen <(seq 1000 1999)
@@ -139,7 +145,7 @@ TABLE
     seen merge -o both.seen g.seen no.seen
     seen merge --intersect -o same.seen h.seen h.seen
     seen merge --intersect -o counts.seen n.seen n.seen
-    for name in few secret digest hex no empty both same counts; do
+    for name in few slow secret digest hex no empty both same counts; do
         looks $name.seen null
         [ $name = secret ] || reader verify $name.seen
     done
