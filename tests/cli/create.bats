@@ -675,5 +675,10 @@ sys.exit(status != 0)' "$@"
         seen create --tmpdir nowhere b keys
     refuses "seen: cannot put scratch into 'keys': Not a directory" \
         seen create --tmpdir keys b keys
+    if [ "$(id -u)" != 0 ]; then # root may write anywhere
+        mkdir -m 500 locked
+        refuses "seen: cannot put scratch into 'locked': Permission denied" \
+            seen create --tmpdir locked b keys
+    fi
     [ ! -e b ]
 }

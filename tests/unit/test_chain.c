@@ -886,6 +886,23 @@ TEST(counters_below_those_of_a_layer_are_no_keys)
     CHECK(chain_keys_in(&h, &(struct counters){.keys_added = 5}, 1) == 0);
 }
 
+/* The integral of the rate, less four standard deviations. */
+TEST(a_layer_takes_its_keys_but_for_those_it_reports_falsely)
+{
+    static const struct key_rule rule;
+    struct header h;
+    struct err err;
+    enum { STEPS = 1000 };
+    header_begin(&h, &rule, false);
+    MUST(chain_start_ring(&h, kind_usual(), 2, 200000, 0.3, &err));
+    const struct layer *layer = &h.layers[0];
+    double n = (double)layer->n_design, lost = 0;
+    for (int s = 0; s < STEPS; s++)
+        lost += n / STEPS * layer->kind->fpr_at(layer, (s + 0.5) * n / STEPS);
+    CHECK(lost > 1000);
+    CHECK(fabs((double)chain_takes(&h, 0) - (n - lost + 4 * sqrt(lost) + 1)) < 10);
+}
+
 int main(void)
 {
     if (!scratchdir_enter())
@@ -921,6 +938,7 @@ int main(void)
         SKIP(what_cannot_be_mapped_is_as_it_was, "a sanitizer needs address space itself");
     else
         RUN(what_cannot_be_mapped_is_as_it_was);
+    RUN(a_layer_takes_its_keys_but_for_those_it_reports_falsely);
     scratchdir_leave();
     return check_done();
 }
