@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "check.h"
+#include "faulty.h"
 #include "kind/bloom/bloom.h"
 #include "random.h"
 #include "file/header.h"
@@ -91,6 +92,22 @@ TEST(data_and_checksums)
         }
 }
 
+/* Of pages, their checksums, and the pages and checksums that partitions share. */
+TEST(writes_that_fail_are_told)
+{
+    bool failed = true;
+    for (long n = 0; failed; n += n < 2 ? 1 : 97) {
+        struct made m = {.bloom = {.pages = 1024, .k = 6, .lines = 1}};
+        faulty_begin(n);
+        bool ok = make(&m, 1000, 0, 1, false);
+        failed = faulty_end();
+        CHECK(ok != failed);
+        if (failed)
+            CHECK_STR(m.err.text, check_errno("cannot write 'test'", ENOSPC));
+        close(m.fd);
+    }
+}
+
 TEST(many_repeats_are_found_where_none_are_presumed)
 {
     enum { N = 300000 };
@@ -113,6 +130,7 @@ int main(int argc, char **argv)
 {
     random_begin(argc, argv);
     RUN(data_and_checksums);
+    RUN(writes_that_fail_are_told);
     RUN(many_repeats_are_found_where_none_are_presumed);
     return check_done();
 }

@@ -2,6 +2,7 @@
 /* Entries of counted sets: ranges, and what is made of two. Compared with a model.
  * tags: portable */
 #include "counted_sets.h"
+#include "faulty.h"
 
 /* The same as a merge, one value at a time. */
 static uint64_t expected_count(enum counts_op op, uint64_t a, uint64_t b)
@@ -126,12 +127,37 @@ TEST(counts_that_do_not_fit_are_told)
         free(room.at);
     }
     for (unsigned i = 0; i < 2; i++) {
-        struct counted_entries a = array_of(&of_large);
-        a.at[0].count = 7 + i;
-        CHECK(counted_narrow(&a, 0, 1, &err) == (i == 0));
-        if (i == 1)
-            CHECK_STR(err.text, "the sum of the counts would be 2^64 or more");
+        large[0] = 7 + i;
+        struct counted_memory m = make_set(&(struct counted){.bits = 20}, &of_large);
+        struct counted_set set = open_set(&m);
+        struct counted_entries a = {0};
+        struct counted_sums read = {0};
+        CHECK(counted_read_range(&set, 0, UINT64_MAX, 1, &a, &read, &err) == (i == 0));
+        if (i == 0)
+            CHECK(a.n == 1 && a.at[0].count == UINT64_MAX);
+        else
+            CHECK_STR(err.text, "the data of a counted set is not valid");
         free(a.at);
+        free(m.data);
+    }
+}
+
+/* Of three arrays that are to grow, one does not. */
+TEST(a_merge_without_memory_is_told)
+{
+    bool failed = true;
+    for (long n = 0; failed; n++) {
+        struct counted_entries a = {0}, b = {0}, room = {0};
+        struct counted_seen seen = {0};
+        struct err err = {.text = ""};
+        faulty_begin(n);
+        bool ok = counted_merge(COUNTS_ADD, &a, &b, &room, &seen, &err);
+        failed = faulty_end();
+        CHECK(ok != failed);
+        CHECK_STR(err.text, failed ? "out of memory" : "");
+        free(a.at);
+        free(b.at);
+        free(room.at);
     }
 }
 
@@ -189,8 +215,7 @@ static void check_narrow(const struct entries *from, unsigned drop)
 {
     struct entries want = narrowed(from, drop);
     struct counted_entries whole = array_of(from), parts = {array_of(from).at, 0, from->n + 1};
-    struct err err;
-    MUST(counted_narrow(&whole, 0, drop, &err));
+    counted_narrow(&whole, 0, drop);
     CHECK(same_entries(&want, &whole));
     /* A part behind another, whose last entry may be joined with the next. */
     for (size_t at = 0, some; at < from->n; at += some) {
@@ -198,7 +223,7 @@ static void check_narrow(const struct entries *from, unsigned drop)
         some = from->n - at < 700 ? from->n - at : 700;
         for (size_t i = 0; i < some; i++)
             parts.at[parts.n++] = (struct counted_entry){from->value[at + i], from->count[at + i]};
-        MUST(counted_narrow(&parts, n, drop, &err));
+        counted_narrow(&parts, n, drop);
     }
     CHECK(same_entries(&want, &parts));
     free_entries(&want);
@@ -255,6 +280,7 @@ int main(int argc, char **argv)
     random_begin(argc, argv);
     RUN(merges_are_those_of_the_model);
     RUN(counts_that_do_not_fit_are_told);
+    RUN(a_merge_without_memory_is_told);
     RUN(ranges_begin_and_end_anywhere);
     RUN(equal_fingerprints_are_one_entry);
     RUN(narrowed_sets_have_the_same_bytes);

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "child.h"
 #include "counted_sets.h"
+#include "faulty.h"
 #include "keys/keyset.h"
 #include "kind/counted/layer.h"
 #include "file/format.h"
@@ -79,7 +80,7 @@ static struct counted_memory expected(const struct entries *hashes, unsigned bit
     struct counted_entries e = array_of(hashes);
     struct counted_memory made = {.data = NULL};
     struct err err;
-    MUST(counted_narrow(&e, 0, 64 - bits, &err));
+    counted_narrow(&e, 0, 64 - bits);
     MUST(counted_make(&made, &design, e.at, e.n, &err));
     free(e.at);
     return made;
@@ -549,8 +550,8 @@ TEST(memory_is_bounded_if_hashes_are_crowded)
     }
 }
 
-/* Two sets have most of their keys in common, so a stretch of their union is two slices, of which each
- * has a crowd of one of them. */
+/* Two sets have most of their keys in common, so a stretch of their union is two slices, of which
+ * each has a crowd of one of them. */
 TEST(a_crowd_in_two_slices_is_refused)
 {
     enum { CROWD = 40000 };
@@ -728,6 +729,85 @@ TEST(a_layer_is_not_longer_than_its_addresses)
     end(&m);
 }
 
+/* The batch itself is small, and all that it adds to. */
+TEST(counts_of_what_a_batch_does_not_touch_must_fit_with_it)
+{
+    random_restart(11);
+    struct entries a = draw_entries(60000, UINT64_MAX >> 24, ALL_ONE);
+    struct entries b = {a.value + a.n - 40, a.count + a.n - 40, 40};
+    a.count[0] = UINT64_MAX - a.n - 38;
+    check_refused(&a, &b, 1, spoil_nothing, "the sum of the counts would be 2^64 or more");
+    free_entries(&a);
+}
+
+/* ---- Failures: of all writes and arrays that grow, each fails once. */
+
+static bool says_why(const struct err *err)
+{
+    return strcmp(err->text, check_errno("cannot write 'test'", ENOSPC)) == 0 ||
+           strcmp(err->text, "out of memory") == 0;
+}
+
+/* Built twice, since `low` was guessed for more fingerprints. */
+TEST(failures_to_build_are_told)
+{
+    bool failed = true;
+    random_restart(12);
+    struct entries e = draw_entries(6000, UINT64_MAX, ALL_ONE);
+    for (size_t i = 1; i < e.n; i++)
+        if (i % 8 != 0)
+            e.value[i] = e.value[i - 1] + 1;
+    for (long n = 0; failed; n++) {
+        struct made m;
+        struct census census;
+        struct err err = {.text = ""};
+        faulty_begin(n);
+        bool ok = build(&m, &e, 44, 1, 1000, false, 0, &census, &err);
+        failed = faulty_end();
+        CHECK(ok != failed && says_why(&err) == failed);
+        end(&m);
+    }
+    free_entries(&e);
+}
+
+/* n values, most of which are in the last quarter of a quarter of all. */
+static struct entries draw_uneven(size_t n)
+{
+    struct entries e = draw_entries(n, UINT64_MAX, FEW);
+    for (size_t i = 0; i < e.n; i++)
+        if (i % 8 > 0)
+            e.value[i] |= (uint64_t)3 << 60;
+    qsort(e.value, e.n, 8, compare_entries);
+    return e;
+}
+
+/* A stretch of the result is made of four slices, of which the last one is large. */
+TEST(failures_to_combine_are_told)
+{
+    bool failed = true;
+    random_restart(13);
+    struct entries a = draw_uneven(6000), b = draw_uneven(30000);
+    struct inputs in = {.n = 2};
+    in.memory[0] = make_set(&(struct counted){.bits = 64}, &a);
+    in.memory[1] = make_set(&(struct counted){.bits = 64}, &b);
+    open_inputs(&in);
+    for (long n = 0; failed; n++) {
+        struct made m;
+        struct counts_seen seen;
+        struct err err = {.text = ""};
+        begin(&m, 64);
+        struct target target = target_of(&m, 1);
+        faulty_begin(n);
+        bool ok = counted_combine(COUNTS_EXCEPT, in.layers, in.data, 2, &target, 1, &seen, &err);
+        failed = faulty_end();
+        CHECK(ok != failed && says_why(&err) == failed);
+        end(&m);
+    }
+    free_inputs(&in);
+    free_entries(&a);
+    free_entries(&b);
+}
+
 int main(int argc, char **argv)
 {
     random_begin(argc, argv);
@@ -752,5 +832,8 @@ int main(int argc, char **argv)
     RUN(a_layer_that_was_given_up_takes_no_part);
     RUN(blocks_that_are_not_valid_are_not_copied);
     RUN(a_layer_is_not_longer_than_its_addresses);
+    RUN(counts_of_what_a_batch_does_not_touch_must_fit_with_it);
+    RUN(failures_to_build_are_told);
+    RUN(failures_to_combine_are_told);
     return check_done();
 }

@@ -58,6 +58,11 @@ static bool combine_inputs(const struct combination *c, struct combiner *w, enum
     return true;
 }
 
+static bool too_many(struct err *err)
+{
+    return fail(err, "the sum of the counts would be 2^64 or more");
+}
+
 /* Appends a slice of the result to what was made of the part, if it is to be encoded. */
 static bool make_slice(const struct combination *c, struct combiner *w, uint64_t first,
                        uint64_t last, struct err *err)
@@ -68,7 +73,7 @@ static bool make_slice(const struct combination *c, struct combiner *w, uint64_t
     if (c->n == 1)
         counted_alone(c->op, all, &w->seen);
     if (w->seen.too_many)
-        return counted_too_many(err);
+        return too_many(err);
     if (c->layer == NULL)
         return true;
     if (w->made.n == 0) {
@@ -168,7 +173,7 @@ static bool add_seen(struct combination *c, const struct combiner *w, struct err
         c->read[i].entries += w->read[i].entries;
         c->read[i].total += w->read[i].total;
     }
-    return add_to(&all->total_made, its->total_made) || counted_too_many(err);
+    return add_to(&all->total_made, its->total_made) || too_many(err);
 }
 
 /* Counts the entries of the copied blocks: all entries of the first set that were not read. */
@@ -187,7 +192,7 @@ static bool add_copied(struct combination *c, struct err *err)
         c->layer->counted.entries += entries;
         c->layer->counted.total += total;
     }
-    return add_to(&c->seen.total_made, total) || counted_too_many(err);
+    return add_to(&c->seen.total_made, total) || too_many(err);
 }
 
 /* Combines all parts. Reading ranges does not check the entries and the total of a whole set: that

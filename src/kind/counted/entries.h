@@ -35,9 +35,9 @@ static inline void counted_swap(struct counted_entries *a, struct counted_entrie
 bool counted_room(struct counted_entries *e, size_t more, struct err *err);
 
 /* Drops the low `drop` bits, at most 63, of entries from number `from` on, where bits of those
- * before are dropped already. Entries that become equal are joined: their counts add. False: a
- * count does not fit 64 bits. */
-bool counted_narrow(struct counted_entries *e, size_t from, unsigned drop, struct err *err);
+ * before are dropped already. Entries that become equal are joined: their counts add, and must fit
+ * 64 bits. */
+void counted_narrow(struct counted_entries *e, size_t from, unsigned drop);
 
 /* Numbers of entries, and the sums of their counts. */
 struct counted_sums {
@@ -45,8 +45,9 @@ struct counted_sums {
 };
 
 /* Appends the entries of a set with fingerprints in [first, last], with `drop` bits dropped, and
- * adds them to *read before that. Validates the blocks of the range, and the directory there. The
- * array's last entry is joined with the first of these if they are equal. To validate a set by
+ * adds them to *read before that. Validates the blocks of the range, and the directory there, and
+ * that the total of *read fits 64 bits. The array's last entry is joined with the first of these if
+ * they are equal. To validate a set by
  * ranges, the caller also calls counted_check_directory, and compares the sums over all ranges with
  * those of the set. */
 bool counted_read_range(const struct counted_set *set, uint64_t first, uint64_t last, unsigned drop,
@@ -65,8 +66,6 @@ bool counted_merge(enum counts_op op, struct counted_entries *a, struct counted_
 
 /* The same for entries of a single set: of all operations, only COUNTS_DISTINCT changes them. */
 void counted_alone(enum counts_op op, struct counted_entries *e, struct counted_seen *seen);
-
-bool counted_too_many(struct err *err);
 
 /* ---- Encodes entries as blocks of a counted set.
  *

@@ -2,25 +2,16 @@
 /* Merges arrays of entries. */
 #include "kind/counted/parts.h"
 
-bool counted_too_many(struct err *err)
-{
-    return fail(err, "the sum of the counts would be 2^64 or more");
-}
-
-bool counted_narrow(struct counted_entries *e, size_t from, unsigned drop, struct err *err)
+void counted_narrow(struct counted_entries *e, size_t from, unsigned drop)
 {
     size_t n = from;
-    bool fits = true;
     for (size_t i = from; i < e->n; i++) {
         struct counted_entry now = {e->at[i].value >> drop, e->at[i].count};
-        if (n > 0 && e->at[n - 1].value == now.value) {
+        if (n > 0 && e->at[n - 1].value == now.value)
             now.count += e->at[--n].count;
-            fits &= now.count >= e->at[n].count;
-        }
         e->at[n++] = now;
     }
     e->n = n;
-    return fits || counted_too_many(err);
 }
 
 /* Combines the counts a and b of a fingerprint. One of them may be 0 (absent), not both. Returns 0

@@ -75,8 +75,11 @@ static bool read_block(const struct counted_set *set, uint64_t number, uint64_t 
         end--;
     if (from > 0)
         memmove(e, e + from, (end - from) * sizeof *e);
-    for (size_t i = 0; i < end - from; i++)
+    for (size_t i = 0; i < end - from; i++) {
         read->total += e[i].count;
+        if (read->total < e[i].count)
+            return not_valid(err);
+    }
     read->entries += end - from;
     to->n += end - from;
     return true;
@@ -89,9 +92,10 @@ bool counted_read_range(const struct counted_set *set, uint64_t first, uint64_t 
     uint64_t top = counted_top(c), end = counted_block_of(c, last < top ? last : top);
     for (uint64_t block = counted_block_of(c, first); block <= end; block++) {
         size_t before = to->n;
-        if (!read_block(set, block, first, last, to, read, err) ||
-            (drop > 0 && !counted_narrow(to, before, drop, err)))
+        if (!read_block(set, block, first, last, to, read, err))
             return false;
+        if (drop > 0)
+            counted_narrow(to, before, drop);
     }
     return true;
 }
