@@ -12,6 +12,7 @@
 #include "file/chain.h"
 #include "file/header.h"
 #include "file/session.h"
+#include "write/borrow.h"
 
 void (*advance_step)(int step);
 
@@ -195,7 +196,9 @@ bool advance_rotate(const char *path, struct rotation *r, struct err *err)
     struct filter f;
     struct session s;
     struct err why;
-    if (!filter_open(&f, path, FILTER_WRITE, err))
+    struct header h;
+    if (!borrow_read_header(path, &(const struct borrow){0}, &h, err) ||
+        !check_forgets(&h, path, err) || !filter_open(&f, path, FILTER_WRITE, err))
         return false;
     bool ok = session_begin(&s, &f, err);
     if (ok) {
