@@ -67,7 +67,7 @@ many() { cat "$BATS_FILE_TMPDIR/many"; }
 
 @test "a size that is too small for the keys is refused with the size that they need" {
     seq 100000 >keys
-    for options in '' '-n 100000' '-n 100000 --empty'; do
+    for options in '' --dry-run '-n 100000' '-n 100000 --empty'; do
         keys=keys
         [[ $options != *--empty ]] || keys=
         # shellcheck disable=SC2086 # several, or none

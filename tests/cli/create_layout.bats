@@ -180,6 +180,8 @@ make()
         seen create --layout guava:funnel=x -n 10 f.seen "$KEYS"
     refuses "seen: Guava cannot make a filter for so few keys at an FPR of 0.9" \
         seen create --layout guava -n 1 -p 0.9 f.seen "$KEYS"
+    refuses "seen: Guava cannot make a filter for so few keys at an FPR of 0.9" \
+        seen create --layout guava -p 0.9 f.seen -k one
     refuses "seen: --layout takes a capacity: not with --size" \
         seen plan --layout guava -s 1M
     [ ! -e f.seen ]

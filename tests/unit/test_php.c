@@ -6,6 +6,8 @@
 
 #include "check.h"
 #include "design.h"
+#include "faulty.h"
+#include "kind/target.h"
 
 #define PHP_ALL "php:functions=BKDRHash+SDBMHash+JSHash+PJWHash+ELFHash+DJBHash+DEKHash+FNVHash"
 
@@ -179,6 +181,24 @@ TEST(a_list_that_cannot_be_written_is_a_failure)
     free(data);
 }
 
+/* Only pages that are not zero are written. */
+TEST(a_page_that_cannot_be_written_is_a_failure)
+{
+    static const uint8_t data[3 * LAYER_PAGE] = {[LAYER_PAGE] = 1};
+    struct layout_filter f;
+    FILE *file = tmpfile();
+    CHECK(file != NULL && design("php", 1000, 0, &f));
+    const struct target target = {.layer = &f.layer[0], .fd = fileno(file), .name = "test"};
+    for (long n = 0; n < 2; n++) {
+        struct err err = {.text = ""};
+        faulty_begin(n);
+        bool ok = target_write(&target, data, sizeof data, 0, &err);
+        CHECK(faulty_end() == (n == 0) && ok == (n == 1));
+        CHECK_STR(err.text, ok ? "" : check_errno("cannot write 'test'", ENOSPC));
+    }
+    fclose(file);
+}
+
 int main(void)
 {
     RUN(positions_are_the_functions_in_the_order_of_the_list);
@@ -190,5 +210,6 @@ int main(void)
     RUN(a_list_of_positions_is_read_in_any_order);
     RUN(a_bad_line_is_named);
     RUN(a_list_that_cannot_be_written_is_a_failure);
+    RUN(a_page_that_cannot_be_written_is_a_failure);
     return check_done();
 }
