@@ -601,17 +601,11 @@ bool opt_parse(struct opt_parser *p, void *into)
 }
 
 /* Prints text from column `at` on, filled into lines of HELP_WIDTH; further lines are indented to
- * `column`. A '\n' in the text begins a new line; blanks after it are kept. */
+ * `column`. */
 static void put_filled(const char *text, size_t column, size_t at)
 {
     while (*text != '\0') {
-        if (*text == '\n') {
-            putchar('\n');
-            at = 0;
-            text++;
-            continue;
-        }
-        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " \n");
+        size_t blanks = strspn(text, " "), word = strcspn(text + blanks, " ");
         if (at > column && at + blanks + word > HELP_WIDTH) {
             putchar('\n');
             at = 0;
@@ -717,7 +711,7 @@ void opt_list(const struct command *command)
         const struct opt *o = table.opts[i];
         if (has_letter(o))
             printf("-%c", o->id);
-        printf("\t--%s\t%s\t%s\t%.*s\n", o->name, o->arg ? o->arg : "", o->repeatable ? "*" : "",
-               (int)strcspn(o->help, "\n"), o->help);
+        printf("\t--%s\t%s\t%s\t%s\n", o->name, o->arg ? o->arg : "", o->repeatable ? "*" : "",
+               o->help);
     }
 }

@@ -157,6 +157,20 @@ end()
     seen verify g.seen
 }
 
+@test "the checksums of a writer that was killed in its turn are renewed by the next" {
+    need_preload
+    for n in {1..4}; do
+        rm -f g.seen held
+        seen create --grow --empty -n 1000 g.seen
+        begin g.seen
+        run -137 failing "pwritev:$n:kill" seen add g.seen <(seq 3000)
+        seen add g.seen <(seq 3001 6000)
+        end
+        seen verify g.seen
+        [ "$(seen query -c g.seen <(seq 3001 6000; echo first))" = 3001 ]
+    done
+}
+
 @test "a sync that fails while the session of a killed writer is ended is told, and the file is dirty" {
     need_preload
     seen create --empty -n 1000 f.seen
@@ -164,6 +178,19 @@ end()
     [ "$(state f.seen)" = writing ]
     refuses "seen: cannot sync 'f.seen': Input/output error" failing fdatasync:1:EIO seen add f.seen -k b
     [ "$(state f.seen)" = dirty ]
+}
+
+@test "commands that read a dirty file, or one with a damaged header, warn of it" {
+    need_preload
+    seen create -n 1000 f.seen -k a
+    seen create -n 1000 g.seen -k b
+    run -2 failing fdatasync:3:EIO seen add f.seen -k c
+    printf x | dd of=g.seen bs=1 seek=100 conv=notrunc 2>/dev/null
+    run -0 --separate-stderr seen compare f.seen g.seen
+    [ "${stderr_lines[0]}" = "seen: warning: 'f.seen': the machine crashed or a sync failed while keys were added; \
+the last of them may be missing, and no keys can be added before 'seen verify --repair'" ]
+    [ "${stderr_lines[1]}" = "seen: warning: 'g.seen': one of its two headers is damaged; 'seen verify' says more" ]
+    [ "${#stderr_lines[@]}" = 2 ]
 }
 
 @test "a sync that fails in dedup, before or after printing, is told once" {

@@ -88,6 +88,7 @@ END
 
 @test "what no filter can do is refused with what it would take" {
     local allowed="counted filters allow 5.43e-20 times the number of keys, compact ones 2.33e-10, bloom filters 1e-09"
+    refuses 'seen: 1.00 MiB is too small for 1.8e+19 keys' seen plan -n 18e18 --size 1M
     refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" \
         seen create --empty -n 1k -p 5e-10 a.seen
     refuses "seen: an FPR of 5e-10 is too small for a bloom filter: $allowed" \

@@ -127,6 +127,8 @@ TABLE
 {"x":1}|has no such member
 TABLE
     refuses "seen: option '--field': a path is named twice" seen dedup --jsonl -f .a,.b,.a
+    refuses "seen: option '--field': a path is named twice" seen dedup --jsonl -f '.a[1],.a[2],.a[1]'
+    quiet seen dedup --jsonl -f '.a[1],.a[2]' </dev/null
     refuses "seen: option '--field': more than 16 paths" seen dedup --jsonl -f "$(printf '.a%d,' {1..16}).b"
     while IFS='|' read -r path message; do
         refuses "seen: option '--field': '$path' is no path to a value in JSON: $message; it is .NAME.NAME[NUMBER], with \

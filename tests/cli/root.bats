@@ -36,6 +36,15 @@ need_mount()
     only keys secret f open
 }
 
+@test "a secret of another user is refused" {
+    need_root
+    seen create --secret s --new-secret f -k 1
+    chown 1234 s
+    refuses "seen: secret 's' belongs to another user, who can read and change it" seen query -q --secret s f -k 1
+    chown 0 s
+    quiet seen query -q --secret s f -k 1
+}
+
 @test "a secret in a directory that a group of others can write to is refused" {
     need_root
     mkdir -m 700 own

@@ -291,6 +291,9 @@ def bitmaps():
         if "shards" in spec:
             continue
         there()
+        wrong(between, ("BITCOUNT", text(b"x")),
+              f"the false-positive rate of '{uri(spec)}' is unknown: cannot use '{uri(spec)}': the server's answer is "
+              "of an unexpected type", "query", "--verbose", uri(spec), KEYS)
         wrong(between, ("WAIT", (b"+", b"OK")), "the server's answer is of an unexpected type",
               "add", "--wait", "1", uri(spec), KEYS)
         plain = "redisson:bits=2000,k=3" if config else spec
