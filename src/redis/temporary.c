@@ -140,8 +140,6 @@ bool temporary_unite(struct temporary *t, const struct redis_key *key, uint64_t 
 void temporary_drop(struct temporary *t)
 {
     struct err ignored;
-    if (t->key.name == NULL)
-        return;
     requests_clear(&t->r->rq);
     redis_command(t->r, &t->key, 2, "UNLINK");
     redis_run(t->r, CLUSTER_REPEAT, &ignored);
