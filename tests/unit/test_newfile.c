@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -40,6 +41,17 @@ int fcntl(int fd, int command, ...)
 #else
     return (int)syscall(SYS_fcntl, fd, command, l);
 #endif
+}
+
+static int equal_draws; /* random numbers that come are zero, so many times */
+
+ssize_t getrandom(void *to, size_t len, unsigned flags)
+{
+    if (equal_draws == 0)
+        return syscall(SYS_getrandom, to, len, flags);
+    equal_draws--;
+    memset(to, 0, len);
+    return (ssize_t)len;
 }
 
 /* If these are set, no owner can be set, or no mode. */
@@ -279,6 +291,19 @@ TEST(files_that_appear_or_go_meanwhile_are_noticed)
     CHECK(holds("b", "") && scratchdir_files() == 2);
 }
 
+TEST(a_temporary_name_that_is_taken_is_drawn_anew)
+{
+    struct newfile a, b;
+    struct err err;
+    equal_draws = 6;
+    CHECK(newfile_open(&a, "a", false, &err) && newfile_open(&b, "a", false, &err));
+    CHECK(equal_draws == 0 && strcmp(a.temp, b.temp) != 0);
+    CHECK(newfile_commit(&b, &err));
+    newfile_close(&a);
+    newfile_close(&b);
+    CHECK(scratchdir_files() == 1);
+}
+
 /* Writers stay locked out from before the rename until after. */
 TEST(the_old_file_is_locked_through_the_rename)
 {
@@ -467,6 +492,7 @@ int main(void)
     RUN_CLEAN(owner_and_mode_are_kept_where_permitted);
     RUN_CLEAN(symbolic_links_are_followed);
     RUN_CLEAN(files_that_appear_or_go_meanwhile_are_noticed);
+    RUN_CLEAN(a_temporary_name_that_is_taken_is_drawn_anew);
     RUN_CLEAN(the_old_file_is_locked_through_the_rename);
     RUN_CLEAN(a_signal_leaves_nothing_behind);
     RUN_CLEAN(what_a_killed_process_leaves_is_removed_by_the_next);
