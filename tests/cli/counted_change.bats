@@ -388,6 +388,26 @@ chosen to do harm; a filter made with --secret takes them" ]
     [ ! -e f.seen ]
 }
 
+@test "a batch that another process adds meanwhile is added once, and synced" {
+    need_preload
+    seq 10 | seen create --counted -n 2000 f.seen
+    mkfifo keys
+    for sync in 0 1 2 3; do # the one that fails, the last of which is that of the directory; 0: none
+        LD_PRELOAD=${SEEN%/*}/preload.so INJECT=fsync:$((sync > 0 ? sync : 9)):EIO \
+            seen add --batch-id "$sync" f.seen keys 2>err &
+        exec {hold}>keys
+        echo a >&"$hold"
+        until_open f.seen $!
+        seen add --batch-id "$sync" f.seen -k a
+        exec {hold}>&-
+        status=0
+        wait $! || status=$?
+        [ $status = $((sync > 0 ? 2 : 0)) ]
+        [ $sync = 0 ] || grep '^seen: cannot sync .*: Input/output error$' err
+    done
+    [ "$(counts f.seen a)" = 4 ]
+}
+
 @test "mode, links and time made stay" {
     seen create --counted -n 2000 f.seen -k a
     chmod 640 f.seen
