@@ -88,7 +88,8 @@ class Between:
         self.asked = {}  # target: the first true answer to it
         self.target = self.lie = None
         self.n, self.true = collections.Counter(), 0  # answers to each target, and how many come before the wrong ones
-        self.words, self.gone = [], None  # of the commands that were answered; after how many the server is gone
+        self.words = []  # of the commands that were answered
+        self.stop, self.once = None, None  # after so many the server is gone; or gives this answer, once
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
@@ -118,8 +119,10 @@ class Between:
                     word = command[1][0][1].decode()
                     block = word == "MULTI" or (block and word != "EXEC")
                     sent = self.answer("QUEUED" if block else word, answers.read())
-                    if len(self.words) == self.gone:
-                        break
+                    if len(self.words) == self.stop:
+                        if self.once is None:
+                            break
+                        sent = self.once
                     self.words.append(word)
                     client.sendall(sent)
                     if b"..." in sent:
@@ -216,14 +219,16 @@ def every(what, between, prepare, words, free=FREE):
     prepare()
     before = seen(*words)
     assert before[0] in (0, 1), (words, before)
-    # The server is gone before the first command of a word, or the last one.
+    # The server is gone before the first command of a word, or the last one; or answers that one with an error.
     asked = between.words
-    for gone in sorted({at for word in asked for at in (asked.index(word), len(asked) - 1 - asked[::-1].index(word))}):
-        prepare()
-        between.words, between.gone = [], gone
-        ended = seen(words[0], "--timeout", "0.1", *words[1:])
-        judge(f"{what}: gone before {asked[gone]}", b"", asked[gone] not in free, ended, before, asked[gone] in free)
-    between.gone = None
+    for stop in sorted({at for word in asked for at in (asked.index(word), len(asked) - 1 - asked[::-1].index(word))}):
+        is_free = asked[stop] in free
+        for once in None, b"-ERR no\r\n":
+            prepare()
+            between.words, between.stop, between.once = [], stop, once
+            ended = seen(words[0], "--timeout", "0.1", *words[1:])
+            judge(f"{what}: {stop}, {asked[stop]}", once or b"", not is_free, ended, before, is_free)
+    between.stop = None
     count = 0
     for target, value in list(between.asked.items()):
         for wrong, typed in wrong_answers(target, value):
