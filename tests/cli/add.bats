@@ -652,6 +652,11 @@ PYTHON
     seen stats --json sized | jq -e '.policy == "FPR rises" and .n_design == 5000 and .fpr_design == 1e-4'
     run -0 seen query -q sized -k abc
     # What is there is used as it is.
+    seen create --layout guava -n 1000 -p 0.01 foreign keys
+    run -0 seen add --create -n 1000 foreign -k 1
+    [ -z "$output" ]
+    run -0 seen add --create -n 1001 foreign -k 1
+    [ "$output" = "seen: warning: 'foreign' is there already, with a capacity of 1000: --capacity has no effect" ]
     refuses "seen: 'f' was made without --trim, which cannot be added later" \
         seen add --create --trim f -k x
     seen create --counted c keys
