@@ -172,11 +172,11 @@ class Input:
         names = [a for a in self.args if not a.startswith("--")]
         return b"(standard input):" if names[f] == "-" else b"in%d:" % f
 
-    def printed_header(self, rule):
+    def printed_header(self, rule, mark=b""):
         """As it is printed: that of the first file that has a record."""
         for file in self.files:
             if file and self.header:
-                text = b"".join(record for record, _ in file[:self.header])
+                text = b"".join(mark + record for record, _ in file[:self.header])
                 return [text if text.endswith(rule.end) else text + rule.end]
         return []
 
@@ -319,7 +319,7 @@ class Case:
         status, out, err = self.run(["query"] + self.common(source) + args + ["f.seen"] + source.args,
                                     source.plain if "--annotate" in on else source.stdin)
         used, bad = source.usable(rule)
-        want = [] if on & {"-c", "-q"} else source.printed_header(rule)
+        want = [] if on & {"-c", "-q"} else source.printed_header(rule, b"#\t" if "--annotate" in on else b"")
         selected = n_present = 0
         for f, number, record, key in used:
             sign = b"?" if key is None else b"+" if key in present else b"-"

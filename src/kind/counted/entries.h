@@ -47,9 +47,8 @@ struct counted_sums {
 /* Appends the entries of a set with fingerprints in [first, last], with `drop` bits dropped, and
  * adds them to *read before that. Validates the blocks of the range, and the directory there, and
  * that the total of *read fits 64 bits. The array's last entry is joined with the first of these if
- * they are equal. To validate a set by
- * ranges, the caller also calls counted_check_directory, and compares the sums over all ranges with
- * those of the set. */
+ * they are equal. To validate a set by ranges, the caller also calls counted_check_directory, and
+ * compares the sums over all ranges with those of the set. */
 bool counted_read_range(const struct counted_set *set, uint64_t first, uint64_t last, unsigned drop,
                         struct counted_entries *to, struct counted_sums *read, struct err *err);
 
