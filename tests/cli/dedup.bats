@@ -668,7 +668,7 @@ slowly()
     seq 10 >keys
     seen create -n 1000 other.seen keys
     # It stops when it has opened the other filter, before it makes its own.
-    strace -f -o trace -P other.seen -e trace=openat -e inject=openat:signal=STOP:when=1 \
+    strace -f -o trace -P other.seen -e trace=?open,openat -e inject=?open,openat:signal=STOP:when=1 \
         seen dedup --create --also other.seen f.seen keys >out 2>err &
     local maker=$! status=0
     await $maker grep -qs 'stopped by SIGSTOP' trace
