@@ -257,8 +257,8 @@ said()
         said "$(printf '%s\r\n' "$answer" | od -An -v -tx1 | tr -d ' \n')"
         [ "$stderr" = 'it does not speak TLS (without TLS, write redis://)' ]
     done
-    said 160303ffff7878
-    [ "$stderr" = 'it does not speak TLS (without TLS, write redis://)' ]
+    said 160303ffff7878 # OpenSSL 3.5 has another reason for a length that no record has
+    [[ $stderr == 'it does not speak TLS (without TLS, write redis://)' || $stderr == 'TLS failed: '* ]]
     said 16030300047878
     [ "$stderr" = 'Connection reset by peer' ]
     said 15030300020250

@@ -297,7 +297,11 @@ TEST(a_temporary_name_that_is_taken_is_drawn_anew)
     struct err err;
     equal_draws = 6;
     CHECK(newfile_open(&a, "a", false, &err) && newfile_open(&b, "a", false, &err));
-    CHECK(equal_draws == 0 && strcmp(a.temp, b.temp) != 0);
+    CHECK(strcmp(a.temp, b.temp) != 0);
+#ifndef PORT_PLAIN /* it has its numbers from elsewhere */
+    CHECK(equal_draws == 0);
+#endif
+    equal_draws = 0;
     CHECK(newfile_commit(&b, &err));
     newfile_close(&a);
     newfile_close(&b);
