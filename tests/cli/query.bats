@@ -254,6 +254,8 @@ like_grep()
     [ "$(seen query -0 -c --list nul nul)" = 2 ]
     run -2 --separate-stderr seen query -d, -f 2 --list few few
     [ "$stderr" = "seen: few:1: has no field 2 (--skip-bad skips such records)" ]
+    run -2 --separate-stderr seen query --memory 1K --list few few
+    [ "$stderr" = $'seen: --memory must be at least 1.00 MiB\nTry \'seen query --help\'.' ]
     # With filters.
     seen create f.seen -k q
     [ "$(printf 'a\nq\n' | seen query --which --list few --also f.seen)" = $'few:a\nf.seen:q' ]
