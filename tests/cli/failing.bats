@@ -180,6 +180,14 @@ end()
     [ "$(state f.seen)" = dirty ]
 }
 
+@test "no filter is made with a secret whose name may not be on disk" {
+    need_preload
+    # The second and the third sync are those of the secret's directory.
+    refuses "seen: cannot sync the directory of 's': Input/output error" \
+        failing fsync:2:EIO:from seen create --secret s --new-secret g.seen -k a
+    [ ! -e g.seen ]
+}
+
 @test "commands that read a dirty file, or one with a damaged header, warn of it" {
     need_preload
     seen create -n 1000 f.seen -k a

@@ -417,7 +417,8 @@ class Trial:
             return f"verify: {verified.err.decode()}"
         with open(os.path.join(self.dir, "asked"), "wb") as file:
             file.write(lines(keys))
-        counted = self.seen("query", "-c", name, "asked")
+        secret = ["--secret", "s"] if os.path.exists(os.path.join(self.dir, "s")) else []
+        counted = self.seen("query", "-c", *secret, name, "asked")
         os.unlink(os.path.join(self.dir, "asked"))
         if counted.out.strip() != b"%d" % len(keys) and keys:
             return f"{name} has {counted.out} of {len(keys)} keys: {counted.err.decode()}"
