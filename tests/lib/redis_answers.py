@@ -6,9 +6,10 @@
 
 SERVER is the socket of a server, behind whose back the answers are changed: commands run once with the
 true answers, which says what they ask for. Then one of these answers is replaced by each of many wrong
-ones: of another type, with too few elements or too many, negative, nil, an error, of a huge length; or the
-server is gone from then on. Each time the command must end with status 2 and one line on stderr, or, where
-the answer does not matter, as before. It must not take more than 30 s and 200 MiB, nor be killed by a signal.
+ones: of another type, with too few elements or too many, negative, nil, an error, of a huge length. Or the
+server is gone from one command on, or answers that command with an error. Each time the command must end
+with status 2 and one line on stderr, or, where the answer does not matter, as before. It must not take more
+than 30 s and 200 MiB, nor be killed by a signal.
 
 With FULL=1 all combinations are tried, else one in seven, the same in each run.
 """
@@ -87,9 +88,11 @@ class Between:
         self.server, self.listener = server, listener
         self.asked = {}  # target: the first true answer to it
         self.target = self.lie = None
-        self.n, self.true = collections.Counter(), 0  # answers to each target, and how many come before the wrong ones
-        self.words = []  # of the commands that were answered
-        self.stop, self.once = None, None  # after so many the server is gone; or gives this answer, once
+        self.n = collections.Counter()  # answers to each target
+        self.true = 0  # how many true answers come before the wrong ones
+        self.words = []  # the names of the commands that were answered
+        self.stop = None  # the number of the command, from 0, that gets no true answer
+        self.once = None  # what it gets instead; None: nothing, and neither do later ones
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
@@ -219,7 +222,7 @@ def every(what, between, prepare, words, free=FREE):
     prepare()
     before = seen(*words)
     assert before[0] in (0, 1), (words, before)
-    # The server is gone before the first command of a word, or the last one; or answers that one with an error.
+    # The first command of each name, and the last one: no answer from then on, or one error.
     asked = between.words
     for stop in sorted({at for word in asked for at in (asked.index(word), len(asked) - 1 - asked[::-1].index(word))}):
         is_free = asked[stop] in free
@@ -243,7 +246,8 @@ def every(what, between, prepare, words, free=FREE):
 
 
 def wrong(between, lie, message, *words, true=0):
-    """One wrong answer (target, value), after so many true ones, ends the command with a message that ends like this."""
+    """The lie is (target, wrong answer). It comes after `true` true answers, and ends the command. `message` is how
+    the message ends."""
     global failures, tried
     tried += 1
     between.n.clear()

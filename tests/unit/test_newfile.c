@@ -43,7 +43,7 @@ int fcntl(int fd, int command, ...)
 #endif
 }
 
-static int equal_draws; /* random numbers that come are zero, so many times */
+static int equal_draws; /* how many draws of random numbers still give zeros */
 
 ssize_t getrandom(void *to, size_t len, unsigned flags)
 {
