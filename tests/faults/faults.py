@@ -207,7 +207,7 @@ def scenarios():
     yield Scenario("query --list --digest", "query --list hashes --digest sha1 --input-digests hashes", **ask)
     yield Scenario("query -j", "query -j4 f both", f, **ask)
     yield Scenario("query, layers", "query f both", ["create --grow -n 50 f old"], **ask)
-    yield Scenario("query counted, keys given twice", "query --show-counts f both", ["create --counted -n 1000 f old old"], **ask)
+    yield Scenario("query counted, twice", "query --show-counts f both", ["create --counted -n 1000 f old old"], **ask)
     yield Scenario("query guava", "query f both", ["create --layout guava -n 1000 f old"], **ask)
     yield Scenario("dedup", "dedup", stdin=lines(both + both), **ask)
     yield Scenario("dedup FILTER", "dedup f both", f, kept={"f": OLD}, then={"f": both}, printed="f", **ask)
