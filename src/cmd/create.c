@@ -402,10 +402,10 @@ static bool adopt_from(struct create *c)
                          c->like, c->from, err.text);
     ok = ok && keyopt_adopt(&c->keyopt, &from->header, c->from, &err) &&
          assembly_check_sound(&c->assembly, &err);
-    if (ok)
+    if (ok) {
         c->keyopt.rule.reading = from->header.reading;
-    if (ok && !c->design.no_profile)
         c->keyopt.rule.profile = from->header.profile;
+    }
     return ok || say_failure(&err);
 }
 
