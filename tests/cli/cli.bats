@@ -267,6 +267,8 @@ END
     # A value behind its letter has no '='.
     refuses "seen: '-k=' would give a value with the '=': did you mean -k apple, or --key='=apple'?" \
         seen query f.seen -k=apple
+    refuses "seen: '-d=' would give a value with the '=': did you mean -d ,, or --delimiter='=,'?" \
+        seen query f.seen -d=,
     refuses "seen: '-k=' would give a value with the '=': did you mean -k '', or --key='='?" seen query f.seen -k=
     refuses "seen: '-o=' would give a value with the '=': did you mean -o g, or --output='=g'?" seen merge -o=g f.seen f.seen
     run -1 seen query f.seen --key==apple -k =pear
@@ -734,9 +736,20 @@ END
     ln -s loop loop
     refuses "seen: cannot open 'loop': Too many levels of symbolic links" seen shrink --force -o f loop
     refuses 'seen: more than one FILTER given; the name of the output goes after -o' seen shrink f g
+    refuses 'seen: more than one FILTER given' seen shrink f g -o new
+    refuses "seen: cannot open 'new': No such file or directory" seen import --force --layout dcso new -o f
     refuses 'seen: two filters are needed: A and B' seen compare f g f
     refuses "seen: 'f' exists (--force replaces it); to keep its keys: seen merge --force -o f f g" \
         seen merge -o f g
+    # That one would not help here.
+    refuses "seen: 'f' exists (--force replaces it)" seen merge -o f list
+    refuses "seen: 'f' exists (--force replaces it)" seen merge -o f g g
+    refuses "seen: 'list' exists and is not a seen filter: not replaced" seen merge -o list g
+    refuses "seen: 'list' is not a seen filter; to make one of its lines: seen create FILTER list" \
+        seen merge --force -o f list
+    head -c 5000 g >torn
+    run -2 --separate-stderr seen merge --force -o f torn
+    [[ $stderr == "seen: 'torn' is truncated"* && $stderr != *'its keys'* ]]
     cmp f f.then
     cmp g g.then
     [ ! -e new ]

@@ -320,6 +320,15 @@ END
     # The set itself can be replaced.
     run -0 seen create --compact -p 1e-6 --reproducible --force --from set set
     cmp set want
+    counted -p 0 -i --force set keys
+    quiet seen create -i --force want keys
+    quiet seen create --like want --from set like
+    cmp <(data like) <(data want)
+    # What the set tells of its keys stays behind if that is wanted.
+    quiet seen create --force --from set got
+    [ "$(fact got keys_look_like)" != null ]
+    quiet seen create --force --no-profile --from set got
+    [ "$(fact got keys_look_like)" = null ]
 }
 
 @test "a filter from a set: what is refused" {
@@ -341,6 +350,7 @@ END
         seen create --like bloom --from set out
     rejects "seen: 'set' was made without --hex, which cannot be added later" \
         seen create --hex --from set out
+    rejects "seen: cannot open 'gone': No such file or directory" seen create --from gone out
     for options in '--counted' '--layout guava' '--empty -n 5' '-k 1'; do
         # shellcheck disable=SC2086 # several
         run -2 seen create $options --from set out

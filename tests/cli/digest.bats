@@ -589,6 +589,8 @@ and --hex, or --input-digests if the filter has --digest"
     quiet seen add --crlf --input-digests -d: -f1 s list
     # Neither a short number, nor what is no digest, nor a digest without a count.
     printf '%s\n' 12:34 00112233445566778899aabbccddeef:1 00112233445566778899aabbccddeeff \
-        00112233445566778899aabbccddeeff:x 00112233445566778899aabbccddeeff: >list
+        00112233445566778899aabbccddeeff:x 00112233445566778899aabbccddeeff: \
+        00112233445566778899aabbccddeeff:1.5 00112233445566778899aabbccddeeff:1/2 \
+        00112233445566778899aabbccddeeff:1:2 >list
     quiet seen create --force f list
 }

@@ -872,7 +872,7 @@ binary()
             [ "$stderr" = "$says" ]
         done
     done
-    for list in '["a"]' '[1,2]' '["a","b"]\n["c","d"]' '[\n1\n2' '{"a":1,"b":2}' '[abc],[def]'; do
+    for list in '["a"]' '[1,2]' '[' '["a","b"' '["a","b"]\n["c","d"]' '[\n1\n2' '{"a":1,"b":2}' '[abc],[def]'; do
         # shellcheck disable=SC2059
         printf "$list" | quiet seen create --force f
     done

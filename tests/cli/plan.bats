@@ -122,6 +122,17 @@ or more" seen plan -n 1e12 -p 1e-9
         "'create --counted' makes counted, from which keys can be removed." ]
 }
 
+@test "a rate that only other programs reach: their filters alone are planned" {
+    run -0 seen plan -n 1000 -p 1e-25 --layout gozero
+    [[ $output == 'layout '* && ${lines[1]} == 'gozero  847738 '* ]]
+    [[ $output == *'is that of the formula for the capacity.'* ]]
+    run -0 seen plan --json -n 1000 -p 1e-25 --layout gozero
+    jq -e '.kinds == [] and .bound_bits_per_key == null and .layouts[0].m == 847738' <<<"$output"
+    # Where there are filters of both, they are apart.
+    run -0 seen plan -n 1000 --layout gozero
+    [[ $output == $'1000 keys '*$'\n\nlayout '* ]]
+}
+
 @test "-p 0 plans whole hashes" {
     seq 1000 >keys
     run -0 seen plan --json -n 1000 -p 0
@@ -139,6 +150,11 @@ or more" seen plan -n 1e12 -p 1e-9
     refuses "seen: --capacity, --fpr and --size cannot all be given: 1 keys at 0.1 take 24.0 KiB" \
         seen plan -n 1 -p 0.1 -s 1M
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan
+    refuses "seen: give a capacity (-n)" seen plan --layout gozero
+    for options in --grow '-n 9 --generations 2'; do
+        # shellcheck disable=SC2086 # several options
+        refuses 'seen: an FPR of 0 is for counted sets, which neither grow nor have generations' seen plan -p 0 $options
+    done
     refuses "seen: give a capacity (-n) or a size (-s)" seen plan -p 0.1
     refuses "seen: option '--capacity' must be more than 0" seen plan -n 0
     refuses "seen: option '--size' must be more than 0" seen plan -s 0

@@ -265,6 +265,9 @@ like_grep()
     refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list - few -
     refuses 'seen: no FILTER given' seen query
     refuses "seen: cannot open 'none': No such file or directory" seen query --list none few
+    refuses "seen: cannot open 'none': No such file or directory" seen query --list few --also none few
+    run -2 --separate-stderr seen query -f x --list few few
+    [[ "$stderr" == "seen: option '--field': 'x' is not a whole number "* && ${#stderr_lines[@]} = 2 ]]
     for option in '--secret few' --show-counts '--at-least 2'; do
         # shellcheck disable=SC2086
         refuses "seen: --list asks keys in memory: not with ${option% *}" seen query $option --list few
@@ -460,6 +463,8 @@ like_grep()
         run -2 --separate-stderr bash -c 'seen query "$@" f -k a >&-' - $options
         [ "$stderr" = 'seen: cannot write standard output: Bad file descriptor' ]
     done
+    run -2 --separate-stderr bash -c 'seen query -L f /dev/null /dev/null >/dev/full'
+    [ "$stderr" = 'seen: cannot write standard output: No space left on device' ]
     quiet bash -c 'seen query -q f -k a >&-'
     quiet bash -c 'seen query -q f -k a >/dev/full'
 }

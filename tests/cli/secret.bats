@@ -201,6 +201,10 @@ bytes()
     done
     refuses "seen: cannot open secret 'gone': No such file or directory (--new-secret makes the file)" \
         env SEEN_SECRET=gone seen create h.seen keys
+    for command in add dedup; do
+        refuses "seen: cannot open secret 'gone': No such file or directory" \
+            env SEEN_SECRET=gone seen $command --create h.seen keys
+    done
     [ ! -e h.seen ]
 }
 
