@@ -104,7 +104,7 @@ static void *make_text(const redisReadTask *task, char *text, size_t len)
 static bool is_too_deep(const redisReadTask *task)
 {
     int depth = 1;
-    while ((task = task->parent) != NULL && depth <= MAX_DEPTH)
+    while ((task = task->parent) != NULL)
         depth++;
     return depth > MAX_DEPTH;
 }
@@ -310,8 +310,7 @@ void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct 
         c->out = out;
         c->out_room = room;
     }
-    if (len > 0)
-        memcpy(c->out + c->out_len, bytes, len);
+    memcpy(c->out + c->out_len, bytes, len);
     c->out_len += len;
 }
 

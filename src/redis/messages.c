@@ -125,11 +125,9 @@ void requests_block_end(struct requests *rq)
 
 void requests_bytes(struct requests *rq, const void *data, size_t len)
 {
-    char *begin = len <= SIZE_MAX - HEAD_ROOM - 2 ? reserve(rq, HEAD_ROOM + len + 2) : NULL;
-    if (begin == NULL) {
-        rq->no_memory = true;
+    char *begin = reserve(rq, HEAD_ROOM + len + 2);
+    if (begin == NULL)
         return;
-    }
     char *out = put_head(begin, '$', len);
     if (len > 0)
         memcpy(out, data, len);

@@ -123,15 +123,12 @@ static bool add_begin(struct store *s, const struct add_options *options, struct
  * process knows of say so, the bits on the server are counted. */
 static bool warn(struct redis *r, struct err *err)
 {
-    double limit = writer_warn_fpr(&r->header);
-    if (r->warned || redis_fpr(r) <= limit)
+    if (r->warned || redis_fpr(r) <= writer_warn_fpr(&r->header))
         return true;
     if (!redis_count(r, err))
         return false;
-    double fpr = redis_fpr(r);
-    r->warned = fpr > limit;
-    if (r->warned)
-        writer_warn(&r->header, r->store.name, fpr, r->store.state.warning);
+    r->warned = true;
+    writer_warn(&r->header, r->store.name, redis_fpr(r), r->store.state.warning);
     return true;
 }
 

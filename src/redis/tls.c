@@ -357,8 +357,7 @@ static void blame_protocol(struct tls *t)
     int reason = ERR_GET_REASON(code);
     bool has_cert = t->ctx->files.cert != NULL;
     t->refused = true;
-    if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG ||
-        reason == SSL_R_HTTP_REQUEST)
+    if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_PACKET_LENGTH_TOO_LONG)
         fail(&t->trouble, "it does not speak TLS (without TLS, write redis://)");
     else if (reason == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED ||
              (reason == SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE && !has_cert))
