@@ -224,8 +224,11 @@ not write" seen query "$name" -k 1
     same f.seen k
     seen stats --json "$(uri k gozero:bits=20000)" |
         jq -e '.fpr_current <= 0.001 and .fpr_current > 0.00098'
-    # Keys that are known pass.
-    quiet seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" <<<"$output" || true
+    # Keys that are known pass, here or in another filter.
+    echo "$output" >in
+    prints_nothing seen dedup --max-fpr 0.001 "$(uri k gozero:bits=20000)" in
+    seq 4000 4100 | seen create --layout gozero:bits=20000 other.seen
+    prints_nothing seen dedup --max-fpr 0.001 --also other.seen "$(uri k gozero:bits=20000)" <(seq 4000 4100)
 }
 
 @test "a number of bits that the bitmap contradicts is refused" {
@@ -476,6 +479,12 @@ has_bits() { [ "$(redis a BITCOUNT "$1")" -gt "$2" ]; }
     [ "$(redis a STRLEN k)" = 2500001 ]
     quiet seen import "$(uri k gozero:bits=20000003)" -o g.seen --force
     alike <(seen export f.seen -o -) <(seen export g.seen -o -)
+    # The last chunk has no bit.
+    quiet seen create --layout gozero:bits=40000003 f.seen -k 5 --force
+    [ "$(seen export f.seen -o - | wc -c)" -lt 4194304 ]
+    quiet seen export f.seen -o "$(uri k gozero)"
+    [ "$(redis a STRLEN k)" = 5000001 ]
+    seen query "$(uri k gozero:bits=40000003)" -k 5
 }
 
 @test "of a bitmap that ends with its last byte that is not zero no more is exported" {
@@ -534,6 +543,14 @@ lives()
     lives r 4900 5000
     seen export --expire 5000 f.seen -o "$(uri new redisson)"
     lives new 4900 5000
+    # A bitmap that cannot be given the life of its configuration is not made.
+    redis a FLUSHALL
+    config r 1000 0.01 9585 7
+    redis a EXPIRE '{r}:config' 1000
+    redis a ACL SETUSER default -pexpire
+    run -2 --separate-stderr seen add "$(uri r redisson)" keys
+    [[ ${#stderr_lines[@]} = 1 && $stderr == *pexpire* ]]
+    [ "$(redis a EXISTS r)" = 0 ]
 }
 
 @test "a capacity that is larger than that of the filter is warned of" {

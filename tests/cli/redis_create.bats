@@ -322,6 +322,12 @@ master" seen dedup --create "$name" -k 1
     redis a DEL 'k:{1}' 'k:{1}:config'
     seen add --create -n 10 "$name" keys
     cmp config <(redis a HGETALL 'k:{1}:config')
+    # Nothing is made beside a configuration that does not fit.
+    redis a DEL 'k:{2}' 'k:{2}:config'
+    redis a HSET 'k:{1}:config' size x
+    run -2 --separate-stderr seen add --create -n 10 "$name" keys
+    [[ ${#stderr_lines[@]} = 1 && $stderr == "seen: cannot use '$name': its "* ]] || { echo "$stderr"; false; }
+    [ "$(redis a EXISTS 'k:{2}' 'k:{2}:config')" = 0 ]
     # A bitmap of another size is no shard of this filter.
     redis a DEL 'g:{1}'
     redis a SETBIT 'g:{1}' 20000 1
@@ -413,4 +419,10 @@ its name" seen add --create -n 10 "$name" -k 1
         seen add --create "$name" keys
     refuses "seen: cannot use '$name&shards=2': filters of the Bloom module have no shards" \
         seen add --create -n 10 "$name&shards=2" keys
+    [ -z "${SEEN_REDISBLOOM-}" ] || skip 'the real module does nothing in between'
+    # Another process makes another one just before: it gets no keys.
+    redis m AFTER 1 BF.SCANDUMP BF.RESERVE none 0.01 100 EXPANSION 3
+    name+=:expansion=2
+    refuses "seen: cannot use '$name': its expansion is 3" seen add --create -n 100 "$name" keys
+    [ "$(redis m BF.INFO none | grep -A 1 inserted | tail -n 1)" = 0 ]
 }

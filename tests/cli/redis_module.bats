@@ -109,7 +109,7 @@ same()
 @test "keys that are long or many" {
     reserve k 1e-6 5000
     # Batches end by bytes and by number.
-    seq 3000 | awk '{ printf "%d", $1; if ($1 % 300 == 0) for (i = 0; i < 30000; i++) printf "long"
+    seq 3000 | awk '{ printf "%d", $1; if ($1 % 100 == 0) for (i = 0; i < 30000; i++) printf "long"
                       print "" }' >keys
     seen dedup "$(uri k)" keys | cmp - keys
     [ "$(seen query -c "$(uri k)" keys)" = 3000 ]
@@ -185,6 +185,12 @@ same()
         cmp yes <(paste "$golden.absent" "$absent" | sed -n 's/^1\t//p')
         [ "$(redis a DBSIZE)" = 1 ]
     done
+    # Many pieces, most of them zero, and none.
+    for n in 3 20000; do
+        seq $n | quiet seen create --layout redisbloom -n 4000000 -p 0.01 f.seen --force
+        quiet seen export f.seen -o "$(uri k)"
+        same f.seen k
+    done
 }
 
 @test "export replaces in one step, and keeps the time to live" {
@@ -228,6 +234,22 @@ same()
     run -2 --separate-stderr seen export f.seen -o "$name"
     [[ ${#stderr_lines[@]} = 1 && $stderr == *NOPERM* ]]
     [ "$(redis a DBSIZE)" = 1 ]
+}
+
+@test "a client that is ended while it uploads leaves nothing behind" {
+    local proxy_pid
+    seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
+    python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" \
+        BF.LOADCHUNK 1 run "kill -INT \$(cat pid)" 3>&- &
+    proxy_pid=$!
+    disown "$proxy_pid"
+    await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
+    # shellcheck disable=SC2016 # for that shell
+    run -130 sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
+        -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
+    kill "$proxy_pid"
+    [ -z "$output" ]
+    [ "$(redis a DBSIZE)" = 0 ]
 }
 
 # The server has read all that its clients have sent.
@@ -334,6 +356,8 @@ it was told when the filter was made" seen add --max-fpr 0.1 "$name" -k 1
     seq 500 | quiet seen add --create -n 1000 -p 0.001 "$(uri new '' v)"
     equal "$(redis v BF.INFO new | grep -A 1 'Error rate' | tail -n 1)" 0.00050000000000000001
     seen stats --json "$(uri new '' v)" | jq -e '.fpr_design == 0.001'
+    seq 500 | quiet seen add --create -n 1000 -p 0.001 "$(uri one scaling=no v)"
+    seen stats --json "$(uri one scaling=no v)" | jq -e '.fpr_design == 0.001 and .n_design == 1000'
 }
 
 @test "valkey-bloom: what it cannot do is said" {

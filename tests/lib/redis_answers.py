@@ -245,6 +245,22 @@ def every(what, between, prepare, words, free=FREE):
             between.target = None
 
 
+def again(between, word, errors, words):
+    """The first command of that name is refused by each of these errors once: it is sent again."""
+    global failures, tried
+    between.words = []
+    before = seen(*words)
+    stop = between.words.index(word)
+    for error in errors:
+        between.words, between.stop, between.once = [], stop, encode((b"-", error))
+        ended = seen(*words)
+        tried += 1
+        if ended != before:
+            failures += 1
+            print(f"{words}: {error}: {ended}")
+    between.stop = None
+
+
 def wrong(between, lie, message, *words, true=0):
     """The lie is (target, wrong answer). It comes after `true` true answers, and ends the command. `message` is how
     the message ends."""
@@ -256,7 +272,7 @@ def wrong(between, lie, message, *words, true=0):
     between.target, between.true = None, 0
     if status != 2 or out or len(err) != 1 or not err[0].endswith(message):
         failures += 1
-        print(f"{words}: {lie}: {status}, {out[:60]!r}, {err[:3]}")
+        print(f"{words}: {str(lie)[:99]}: {status}, {out[:60]!r}, {err[:3]}")
 
 
 # ---- What runs
@@ -300,17 +316,36 @@ def bitmaps():
         if "shards" in spec:
             continue
         there()
+        unexpected = "the server's answer is of an unexpected type"
+        os.environ["REDISCLI_AUTH"] = "x"
+        wrong(between, ("AUTH", (b"-", b"ERR no")), "the server says 'ERR no'", "query", uri(spec), KEYS)
+        del os.environ["REDISCLI_AUTH"]
         wrong(between, ("BITCOUNT", text(b"x")),
               f"the false-positive rate of '{uri(spec)}' is unknown: cannot use '{uri(spec)}': the server's answer is "
               "of an unexpected type", "query", "--verbose", uri(spec), KEYS)
-        wrong(between, ("WAIT", (b"+", b"OK")), "the server's answer is of an unexpected type",
-              "add", "--wait", "1", uri(spec), KEYS)
+        wrong(between, ("WAIT", (b"+", b"OK")), unexpected, "add", "--wait", "1", uri(spec), KEYS)
         plain = "redisson:bits=2000,k=3" if config else spec
         subprocess.run(["seen", "create", "--force", "--layout", plain, foreign, KEYS], check=True,
                        stderr=subprocess.DEVNULL)
         every(f"import {spec}", between, there, ["import", "--force", uri(spec), "-o", f"{HERE}/i.seen"])
         every(f"export {spec}", between, there, ["export", foreign, "-o", uri(spec)], MADE)
         every(f"export --merge {spec}", between, there, ["export", "--merge", foreign, "-o", uri(spec)])
+        there()
+        wrong(between, ("GETRANGE", text(b"x" * (1 << 21))), unexpected,
+              "import", "--force", uri(spec), "-o", f"{HERE}/i.seen")
+        if not config:
+            # The last byte of a bitmap, and its size, decide whether it is this filter.
+            wrong(between, ("GETRANGE", integer(1)), unexpected, "query", uri("gozero:bits=1999"), KEYS)
+            for word in "BITCOUNT", "STRLEN":
+                wrong(between, (word, text(b"x")), unexpected, "query", uri("gozero:bits=4000"), KEYS,
+                      true=word == "STRLEN")
+            continue
+        absent()
+        wrong(between, ("EXEC", (b"-", b"ERR no")), "the server says 'ERR no'",
+              "export", foreign, "-o", uri(spec), true=1)
+        assert send(SERVER, "EXISTS", "k") == integer(0), "it got its name before its configuration was there"
+        wrong(between, ("PEXPIRE", (b"-", b"ERR no")), "the server says 'ERR no'",
+              "export", "--expire", "100", foreign, "-o", uri(spec))
 
 
 def module():
@@ -333,6 +368,10 @@ def module():
     missing = b"-", b"ERR not found"
     for command in ["query", name, KEYS], ["stats", name], ["import", "--force", name, "-o", f"{HERE}/i.seen"]:
         wrong(between, ("BF.SCANDUMP", missing), "the filter was deleted or replaced", *command, true=1)
+    # More bytes than the filter has, and none.
+    for data in b"x" * 100000, b"":
+        wrong(between, ("BF.SCANDUMP", array(integer(9), text(data))), "the filter was deleted or replaced", *command,
+              true=2)
     for answer in 2, 3, 4:
         wrong(between, ("BF.SCANDUMP", missing), "the filter was deleted or replaced", *command, true=answer)
     wrong(between, ("BF.SCANDUMP", missing), "there is no key 'k'", "add", name, KEYS, true=1)
@@ -354,6 +393,11 @@ def valkey():
         for command in ["query", name, KEYS], ["add", name, KEYS], ["stats", name]:
             wrong(between, ("BF.INFO", array(*info)),
                   "the server's Bloom module has neither BF.SCANDUMP nor the error rate in BF.INFO", *command)
+    wrong(between, ("BF.INFO", (b"-", b"ERR not found")), "there is no key 'k'", "stats", name, true=1)
+    for reason in "object exceeds bloom object memory limit", "bloom object reached max number of filters", \
+            "false positive degrades to 0 on scale out":
+        wrong(between, ("BF.INSERT", (b"-", f"ERR {reason}".encode())),
+              f"'{name}' is full: the server says 'ERR {reason}'", "add", name, KEYS)
 
 
 with open(KEYS, "w") as f:
@@ -371,14 +415,16 @@ def cluster():
         here, array(text(b""), integer(port)), array(NIL, integer(port)), NIL, array(), array(text(b"127.0.0.1")),
         array(text(b"x"), integer(0)), array(text(b"x"), integer(65536)), array(text(b"x"), integer(-1)),
         array(text(b"x"), integer(2**40)), array(text(b"x"), text(b"7")), array(integer(7), integer(port)),
-        array(text(b"h" * 300), integer(port)), text(b"127.0.0.1"), (b"-", b"ERR no"),
+        array(text(b"h" * 300), integer(port)), text(b"127.0.0.1"), (b"-", b"ERR no"), array(text(b"?"), integer(port)),
     ]
     ranges = [(0, 16383), (16383, 0), (-1, 16383), (0, 16384), (0, 2**63 - 1)]
     maps = [array(array(integer(a), integer(b), owner)) for owner in owners for a, b in ranges]
     maps += [array(), NIL_ARRAY, array(NIL, array(), integer(1), array(integer(0), integer(16383))),
              array(array(integer(0), integer(16383), here, *owners)), array(array(text(b"0"), NIL, here)),
              array(array(integer(0), integer(16383), array(text(b"127.0.0.1\0x"), integer(port)))),
-             array(*[array(integer(0), integer(16383), owner) for owner in owners] * 1500)]
+             array(*[array(integer(0), integer(16383), owner) for owner in owners] * 1500),
+             # More nodes than a process takes.
+             array(array(integer(0), integer(16383), here, *[array(text(b"x"), integer(i + 1)) for i in range(6000)]))]
     for answer in maps:
         between.target, between.lie = "CLUSTER", encode(answer)
         judge("map", between.lie, True, seen(*words), before, True)
@@ -387,6 +433,18 @@ def cluster():
         for word in "MOVED", "ASK":
             between.target, between.lie = "STRLEN", encode((b"-", f"{word}{where}".encode()))
             judge(word, between.lie, True, seen(*words), before, False)
+    between.target = None
+    again(between, "BITFIELD_RO", [b"BUSY x", b"MASTERDOWN x", b"CLUSTERDOWN x", b"TRYAGAIN x", b"LOADING x"], words)
+    # A node whose address differs in nothing but the host; and one that does not know its own, and is told of by a
+    # socket.
+    elsewhere, local = listen(socket.AF_INET, ("127.0.0.2", port)), listen()
+    for asked, host, owner in (between, b"127.0.0.2", elsewhere), (local, b"", between):
+        owner.words = []
+        asked.target = "CLUSTER"
+        asked.lie = encode(array(array(integer(0), integer(16383), array(text(host), integer(port)))))
+        judge("map", asked.lie, True, seen(*words), before, True)
+        assert "BITFIELD_RO" in owner.words, host
+        between.target, words[1] = None, uri("gozero:bits=2000")
 
 
 {"bitmaps": bitmaps, "module": module, "valkey": valkey, "cluster": cluster}[PART]()

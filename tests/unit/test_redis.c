@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -112,6 +113,18 @@ static void ends_with(const char *text, const char *end)
 {
     size_t len = strlen(text), end_len = strlen(end);
     CHECK_STR(len >= end_len ? text + len - end_len : text, end);
+}
+
+/* Listens at a free port of this machine. */
+static int listen_there(unsigned *port)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof in;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&in, len) == 0 && listen(fd, 10) == 0 &&
+          getsockname(fd, (struct sockaddr *)&in, &len) == 0);
+    *port = ntohs(in.sin_port);
+    return fd;
 }
 
 /* ---- one server */
@@ -220,6 +233,36 @@ TEST(no_server)
     CHECK(open_uri("redis://host.invalid/k", &uri) == NULL);
     CHECK(strncmp(err.text, "cannot connect to 'host.invalid:6379': ", 39) == 0);
     uri_free(&uri);
+}
+
+/* A server whose queue is full: Linux lets the client wait. */
+TEST(not_accepted)
+{
+    struct uri uri;
+    unsigned port;
+    char text[100];
+    int listener = listen_there(&port), others[2];
+    CHECK(listen(listener, 0) == 0);
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((in_port_t)port)};
+    for (int i = 0; i < 2; i++) {
+        others[i] = socket(AF_INET, SOCK_STREAM, 0);
+        CHECK(others[i] >= 0 && fcntl(others[i], F_SETFL, O_NONBLOCK) == 0);
+        (void)connect(others[i], (struct sockaddr *)&in, sizeof in);
+    }
+    struct pollfd last = {.fd = others[1], .events = POLLOUT};
+    if (poll(&last, 1, 100) == 0) {
+        options.conn.connect_ms = 200;
+        snprintf(text, sizeof text, "redis://127.0.0.1:%u/k", port);
+        CHECK(open_uri(text, &uri) == NULL);
+        options.conn.connect_ms = 5000;
+        ends_with(err.text, strerror(ETIMEDOUT));
+        uri_free(&uri);
+    }
+    for (int i = 0; i < 2; i++)
+        close(others[i]);
+    close(listener);
 }
 
 /* What opening server `name` says with this user and password; "" if it can be used. */
@@ -366,6 +409,18 @@ TEST(loading)
     CHECK(!run(cl, CLUSTER_REPEAT));
     ends_with(err.text, "/a/socket': the server is loading its data");
     options.patience_ms = 60000;
+    close_server(cl, &uri);
+
+    /* Replicas are waited for when it has answered, not for what it has refused. */
+    CHECK(sh("redis_kill a; redis_start a --key-load-delay 5000 "
+             "--loading-process-events-interval-bytes 1024") == 0);
+    options.replicas = 1;
+    options.wait_ms = 1;
+    cl = open_server("a", "", &uri);
+    add("GET @loaded");
+    CHECK(!run(cl, CLUSTER_REPEAT));
+    CHECK(strncmp(err.text, "only 0 of 1 replicas of '/", 26) == 0);
+    options.replicas = 0;
     close_server(cl, &uri);
     CHECK(sh("redis_kill a; rm -f $REDIS_DIR/a/dump.rdb; redis_start a") == 0);
 }
@@ -578,18 +633,6 @@ static int serve(void *ctx)
         }
         close(fd);
     }
-}
-
-/* Listens at a free port of this machine. */
-static int listen_there(unsigned *port)
-{
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof in;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&in, len) == 0 && listen(fd, 10) == 0 &&
-          getsockname(fd, (struct sockaddr *)&in, &len) == 0);
-    *port = ntohs(in.sin_port);
-    return fd;
 }
 
 /* One command's reply, if that server answers so; NULL and err otherwise. */
@@ -916,6 +959,7 @@ TEST(failover)
     DO(pipelines)                                                                                  \
     DO(databases)                                                                                  \
     DO(no_server)                                                                                  \
+    DO(not_accepted)                                                                               \
     DO(passwords)                                                                                  \
     DO(refusals)                                                                                   \
     DO(loading)                                                                                    \
