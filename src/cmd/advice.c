@@ -176,7 +176,7 @@ static bool is_array(struct look *l, const struct record *r)
     const char *next = skip_white(p + 1, end);
     if (next == end || (*next != '{' && *next != '[' && *next != '"'))
         return false;
-    while (last > p && skip_white(last - 1, last) == last)
+    while (skip_white(last - 1, last) == last)
         last--;
     return memchr(p, '\n', (size_t)(next - p)) != NULL ||
            (is_one_line(c) && last[-1] == ']' && memchr(p, ',', (size_t)(last - p)) != NULL);

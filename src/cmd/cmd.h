@@ -12,7 +12,7 @@ struct command {
     const char *summary;  /* a line for the list in `seen --help` */
     const char *examples; /* three lines of --help, each with its newline: a command and its effect,
                              which tests run */
-    const char *details;  /* paragraphs between usage and options in --help; may be NULL */
+    const char *details;  /* paragraphs between usage and options in --help */
     const struct opt_group *groups; /* ends with title NULL */
     const char *everyday; /* " NAME NAME ... ": the options that help shows first; NULL: all */
     const struct opt_hint *hints; /* ends with option NULL; may be NULL */

@@ -201,7 +201,7 @@ static void take_part(const struct mismatch_key *key, const struct remedy *r, un
 static bool matches(const struct mismatch_key *key, size_t at, const char *text)
 {
     size_t len = strlen(text);
-    return at <= key->len && key->len - at >= len && memcmp(key->text + at, text, len) == 0;
+    return key->len - at >= len && memcmp(key->text + at, text, len) == 0;
 }
 
 /* Puts r->to in place of r->from, where it is at the beginning or the end, or everywhere. */

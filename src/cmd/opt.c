@@ -48,7 +48,7 @@ static void table_add(const struct opt *opt, const struct opt_group *group)
 static void collect_opts(const struct command *command)
 {
     table.n = 0;
-    for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
+    for (const struct opt_group *g = command->groups; g->title != NULL; g++)
         for (const struct opt *o = g->opts; o->name != NULL; o++)
             table_add(o, g);
     table_add(&help_option, NULL);
@@ -221,11 +221,11 @@ static int unknown_long(const struct command *command, const char *given)
     char candidates[512];
     size_t n = 0;
     int matches = 0;
-    struct typing typing = typing_begin(given + 2, len > 2 ? len - 2 : 0);
+    struct typing typing = typing_begin(given + 2, len - 2);
     for (int i = 0; i < table.n; i++) {
         const char *name = table.opts[i]->name;
         typing_offer(&typing, name);
-        if (len < 2 || strncmp(name, given + 2, len - 2) != 0)
+        if (strncmp(name, given + 2, len - 2) != 0)
             continue;
         int wrote =
             snprintf(candidates + n, sizeof candidates - n, "%s--%s", matches ? ", " : "", name);
@@ -673,10 +673,8 @@ void opt_help(const struct command *command, bool all)
     all |= command->everyday == NULL;
     printf("Usage: seen %s %s\n\n%c%s.\n\n%s", command->name, command->synopsis,
            toupper((unsigned char)command->summary[0]), command->summary + 1, command->examples);
-    if (command->details != NULL) {
-        putchar('\n');
-        put_filled(command->details, 0, 0);
-    }
+    putchar('\n');
+    put_filled(command->details, 0, 0);
     char names[128];
     size_t column = 0;
     for (int i = 0; i < table.n; i++) {
@@ -684,7 +682,7 @@ void opt_help(const struct command *command, bool all)
         if (n > column && n <= HELP_COLUMN)
             column = n;
     }
-    for (const struct opt_group *g = command->groups; g != NULL && g->title != NULL; g++)
+    for (const struct opt_group *g = command->groups; g->title != NULL; g++)
         put_group(command, g, all, column);
     putchar('\n');
     put_option(&help_option, all, column);

@@ -321,11 +321,9 @@ static bool label_records(const struct query *q, struct output *labelled, const 
                           uint64_t before)
 {
     const char *at = r->out.data, *end = r->out.data + r->out.len;
-    for (size_t i = 0; i < r->n_labels && at < end; i++) {
-        size_t len = r->labels[i].len;
+    for (size_t i = 0; i < r->n_labels; i++) {
         bool last = i + 1 == r->n_labels; /* a terminator may have been added */
-        if (last || len > (size_t)(end - at))
-            len = (size_t)(end - at);
+        size_t len = last ? (size_t)(end - at) : r->labels[i].len;
         if (!put_label(q, labelled, &r->labels[i], before) || !output_bytes(labelled, at, len))
             return false;
         at += len;

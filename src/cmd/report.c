@@ -31,7 +31,7 @@ static struct report_row *add_row(struct report *r, const char *label, const cha
 void report_string(struct report *r, const char *label, const char *key, enum report_source source,
                    const char *text)
 {
-    add_row(r, label, key, FORM_TEXT, text != NULL ? source : UNKNOWN)->text = text;
+    add_row(r, label, key, FORM_TEXT, source)->text = text;
 }
 
 void report_flag(struct report *r, const char *label, const char *key, enum report_source source,

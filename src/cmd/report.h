@@ -88,9 +88,9 @@ extern struct report_row report_rows[REPORT_ROWS];
         .room = REPORT_ROWS, .row = report_rows                                                    \
     }
 
-/* Each adds one row. A number that is not finite is unknown; so is a NULL string. A range whose
- * value is NAN has bounds only; with bounds that are NAN, the value has no interval. Strings must
- * stay valid until the report is printed. */
+/* Each adds one row. A number that is not finite is unknown. A range whose value is NAN has bounds
+ * only; with bounds that are NAN, the value has no interval. Strings must stay valid until the
+ * report is printed. */
 void report_string(struct report *r, const char *label, const char *key, enum report_source source,
                    const char *text);
 void report_flag(struct report *r, const char *label, const char *key, enum report_source source,

@@ -248,8 +248,7 @@ static void add_file(struct report *r, const struct figures *f)
         report_string(r, f->value[i].name, f->value[i].name, RECORDED, f->value[i].text);
     add_reading(r, f);
     report_string(r, "state", "state", EXACT, state_name(f));
-    report_uint(r, "epoch", "epoch", FORM_COUNT, known(f->is_file && h->epoch != 0, RECORDED),
-                h->epoch);
+    report_uint(r, "epoch", "epoch", FORM_COUNT, known(f->is_file, RECORDED), h->epoch);
     report_uint(r, "created", "created", FORM_TIME, known(h->created != 0, RECORDED), h->created);
     report_uint(r, "changed", "changed", FORM_TIME, known(h->changed != 0, RECORDED), h->changed);
     report_uint(r, "damaged pages", "pages_damaged", FORM_COUNT,
