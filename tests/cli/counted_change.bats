@@ -482,6 +482,7 @@ chosen to do harm; a filter made with --secret takes them" ]
     refuses 'seen: --memory must be at least '"$(seen add --memory 1M n.seen -k a 2>&1 | sed -n '1s/.*least //p')" \
         seen remove --memory 1 n.seen -k a
     refuses "seen: cannot open 'none.seen': No such file or directory" seen remove none.seen -k a
+    rejects "seen: option '--field': 'x' is not *" seen remove -f x n.seen <<<a
 }
 
 @test "a job with IDs may be stopped anywhere and run again" {

@@ -321,6 +321,7 @@ first, then the files of keys" seen create $force foreign keys
     rejects "seen: cannot write 'scratch file': File too large" limited --memory 4M h keys
     rejects "seen: *'/nonexistent'*No such file or directory" \
         seen create --reproducible --tmpdir /nonexistent --memory 4M h keys
+    refuses "seen: cannot put scratch into 'keys': Not a directory" seen create --tmpdir keys h keys
     mkdir tmp
     for memory in 4M 6M 16M; do
         quiet seen create --reproducible --memory $memory --force g keys
@@ -535,9 +536,12 @@ sys.exit(status != 0)' "$@"
     seq 5000 >keys
     seq 4999 >fewer
     seen create f keys
+    seen create --counted -p 0 c keys
     local wrong
     for wrong in 'f keys' 'none/f keys' '--min-keys 5001 g keys' '--force --min-ratio 1 f fewer' \
         '--fixed -n 500 g keys' '--fixed -n 500 --min-keys 1 g -' '-n 9000 --min-keys 5001 g keys' \
+        '--fixed -n 9000 --min-keys 5001 g' '--force --fixed -n 9000 --min-ratio 2 f' '--hex --fixed -n 9 g -k x' \
+        '--fixed -n 500 --from c g' \
         '--force --like f --min-ratio 2 f keys' '-n 10 g /dev/null' '-n 10 none/g' '-n 10 f' \
         '--compact --min-keys 5001 g keys' '--empty -n 5 f'; do
         # shellcheck disable=SC2086 # words
@@ -550,14 +554,14 @@ sys.exit(status != 0)' "$@"
         # The rate is not the same to the last digit.
         [ "${stderr%% is for: *}" = "${message%% is for: *}" ]
     done
-    only f keys fewer
+    only c f keys fewer
     for wrong in '--force f keys' '--min-keys 5000 g keys' '--force --min-ratio 1 f keys' \
         '-n 5000 g keys' '-n 5000 --min-keys 5000 g' '--like f g keys' '--compact g keys'; do
         # shellcheck disable=SC2086
         run -0 --separate-stderr seen create --dry-run $wrong <keys
         [[ -z $stderr && $output == '5000 keys'* ]]
     done
-    only f keys fewer
+    only c f keys fewer
 }
 
 @test "--json says what was made" {

@@ -159,6 +159,9 @@ make()
     make a guava:funnel=bytes -n 10 -p 0.01 --trim --hex --ignore-case <hex
     make b guava:funnel=bytes -n 10 -p 0.01 <plain
     cmp a/f b/f
+    # The encoding makes other lengths of equal ones.
+    seen create --layout guava --hex h.seen -k 4142
+    run -1 seen query h.seen -k 313233
     printf '%s\n' 7 seven >bad
     run -2 --separate-stderr seen create --force --layout guava:funnel=long -n 10 f.seen bad
     [[ $stderr == *"bad:2: "* ]]

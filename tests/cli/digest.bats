@@ -81,6 +81,9 @@ bits_of()
     refuses "seen: records in 'one' $said" seen create --digest sha1 g.seen one
     refuses "seen: records in '(standard input)' $said" seen create -0 --digest sha1 g.seen < <(printf '%s\0' "$digest")
     refuses "seen: keys $said" seen create --digest sha1 g.seen -k "$digest"
+    refuses "seen: keys $said" seen create --trim --digest sha1 g.seen -k "$digest"
+    quiet seen create --digest sha1 g.seen -k "${digest/%?/g}"
+    rm g.seen
     # Those of another length, and those that are not alike, are passwords.
     sha256sum </dev/null | cut -c 1-64 | quiet seen create --digest sha1 g.seen
     { cat digests; echo x; } | quiet seen create --force --digest sha1 g.seen
@@ -111,6 +114,9 @@ sha1sum -z ... | seen ... -0 has none"
         run -0 --separate-stderr seen $way <sums
         [ "$stderr" = "seen: note: (standard input):$first: $says" ]
     done
+    grep -m 1 '^[\]' sums | cut -c -41 >list
+    run -0 --separate-stderr seen dedup list
+    [ "$stderr" = "seen: note: list:1: $says" ]
     # It comes before the error where digits are needed.
     seen create --force --hex f.seen < <(cut -c -40 sums | grep -v '^[\]')
     run -2 --separate-stderr seen query -w -f 1 f.seen sums

@@ -199,6 +199,8 @@ end()
 the last of them may be missing, and no keys can be added before 'seen verify --repair'" ]
     [ "${stderr_lines[1]}" = "seen: warning: 'g.seen': one of its two headers is damaged; 'seen verify' says more" ]
     [ "${#stderr_lines[@]}" = 2 ]
+    run -0 --separate-stderr seen stats --prometheus f.seen g.seen
+    [ "$(grep '^seen_filter_clean' <<<"$output")" = $'seen_filter_clean{file="f.seen"} 0\nseen_filter_clean{file="g.seen"} 1' ]
 }
 
 @test "a sync that fails in dedup, before or after printing, is told once" {
@@ -457,6 +459,8 @@ TABLE
 
 @test "keys that cannot be read back from scratch make no filter" {
     need_preload
+    refuses "seen: cannot put scratch into '.': Permission denied" \
+        failing access:1:EACCES:from seen create --tmpdir . g.seen -k a
     seq 5000 >keys
     for n in {1..5}; do
         run -2 --separate-stderr failing "pread:$n:EIO:from" seen create --layout guava -p 0.01 g.seen keys

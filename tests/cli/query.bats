@@ -577,6 +577,35 @@ END
     [ "$(seen query -c f.seen small capitals)" = 2000 ]
 }
 
+# notes TEXT: of keys on standard input, none of which is in f.seen, exactly this is said.
+notes()
+{
+    run -1 --separate-stderr seen query f.seen
+    equal "$stderr" "seen: note: none of $1"
+}
+
+@test "what is proposed fits keys that are long, have many fields, or lack what the others have" {
+    local says length
+    seq 1000 | seen create -p 1e-9 f.seen
+    says="these 100 keys is in 'f.seen', but '16' is: these have ';' in them, its keys have not: -d';' -f"
+    notes "$says -1 takes a field" < <(seq 100 | sed 's/.*/a;b;c;d;e;f;g;h;i;&/')
+    notes "$says 8 takes a field" < <(seq 100 | sed 's/.*/a;b;c;d;e;f;g;&;h;i/')
+    notes "these 100 keys is in 'f.seen', but '16' is: these are between quotes, its keys are not: --csv --no-header -f 1 drops them" \
+        < <(seq 100 | sed 's/.*/"&"/; 1s/.*/""/')
+    notes "the first 256 keys is in 'f.seen', but '16' is: these begin with http:// or another scheme, its keys do not: \
+-d/ -f 3 takes the host" < <(seq 1000 | sed 's,.*,http://&,; 1s,.*,x,')
+    seq -f 'az%g' 1000 | seen create --force -p 1e-9 f.seen
+    notes "these 100 keys is in 'f.seen', but 'az16' is: these have capitals, its keys small letters: \
+make it with --ignore-case" < <(seq -f 'AZ%g' 100)
+    # An example has at most 79 bytes.
+    for length in 79 80; do
+        seq -f "%0$length.0f" 1000 | tr 0-9 a-j | seen create --force -p 1e-9 f.seen
+        says=", but '$(seq -f "%0$length.0f" 16 16 | tr 0-9 a-j)' is"
+        [ $length = 79 ] || says=
+        notes "these 100 keys is in 'f.seen'$says: these end in '/', its keys do not" < <(seq -f "%0$length.0f/" 100 | tr 0-9 a-j)
+    done
+}
+
 @test "a filter tells how its keys were cut from records" {
     local options made file
     seq 1000 | sed $'s/.*/&,x;y\t& z/' >records

@@ -67,10 +67,12 @@ LARGE=gozero:bits=4000000 # 500 kB, for 20000 keys with an FPR of 1e-16
 @test "a signal ends a command that waits for a silent server, in seconds" {
     seq 1000 >keys
     config r 100 0.01 958 7
-    for command in add dedup; do
-        proxy BITCOUNT 1 run "kill -STOP ${REDIS_PIDS[a]}; until [ -s pid ]; do sleep 0.01; done; kill -TERM \$(cat pid)"
+    for command in 'add keys' 'dedup keys' 'import -o f'; do
+        [ "$command" = 'import -o f' ] && at=STRLEN || at=BITCOUNT
+        proxy $at 1 run "kill -STOP ${REDIS_PIDS[a]}; until [ -s pid ]; do sleep 0.01; done; kill -TERM \$(cat pid)"
         : >pid
-        seen $command "$(uri r redisson proxy)" keys >out 2>err 3>&- &
+        # shellcheck disable=SC2086 # words
+        seen ${command/ / "$(uri r redisson proxy)" } >out 2>err 3>&- &
         echo $! >pid
         timeout 25 tail --pid=$! -f /dev/null # of 30 s and more without the signal
         wait $! && status=0 || status=$?
