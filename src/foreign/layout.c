@@ -90,7 +90,7 @@ static bool take_param(struct layout_spec *spec, char *text, struct err *err)
             return fail(err, "layout %s has no parameter '%s'; did you mean %s=%s?",
                         spec->kind->name, text, params[i].name, text);
     return fail(err, "layout %s has no parameter '%s': there are %s", spec->kind->name, text,
-                known[0] != '\0' ? known : "none");
+                known);
 }
 
 bool layout_parse(const char *text, struct layout_spec *spec, struct err *err)
@@ -168,8 +168,7 @@ void layout_show(const struct layout_filter *filter, char *spec, size_t room)
         }
         layout_show_choice(spec, room, &layout->params[0], others != NULL ? choice : 0);
     }
-    if (layout->show != NULL)
-        layout->show(filter, spec, room);
+    layout->show(filter, spec, room);
 }
 
 void layout_begin(const struct layout_spec *spec, struct layout_filter *out)

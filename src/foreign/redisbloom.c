@@ -450,7 +450,7 @@ static bool valkey_link(uint64_t n, double error, struct kept kept, struct layer
 {
     double bytes = ceil((double)n * log(error) / (-8 * M_LN2 * M_LN2));
     double k = fmax(1, floor(8 * bytes / (double)n * M_LN2 + 0.5));
-    if (!(error > 0 && error < 1) || 8 * bytes > (double)CLASSIC_MAX_M || k > CLASSIC_MAX_K)
+    if (!(error > 0 && error < 1) || 8 * bytes > (double)CLASSIC_MAX_M)
         return fail(err, "the server describes a link that cannot be");
     out->n_design = n;
     out->fpr_design = error;
@@ -487,7 +487,7 @@ static bool inform(const struct layout_spec *spec, const struct layout_info *inf
     double last = out->layer[out->n_layers - 1].fpr_design, t = info->tightening;
     if (scales)
         out->fpr_design = fmin(out->fpr_design + last * t / (1 - t) - last, 1 - DBL_EPSILON);
-    return check_spec(spec, &c, err) && check_design(spec, out, err);
+    return check_spec(spec, &c, err);
 }
 
 static bool recognize(const struct layout_foreign *in)

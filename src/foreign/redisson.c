@@ -245,8 +245,7 @@ static void field_design(const char *const *value, const struct classic *c,
         return;
     char *end;
     double p = strtod(value[FIELD_PROBABILITY], &end);
-    if (*end != '\0' || !(p > 0 && p < 1) || !size(n, p, &by_rule, &ignored) || by_rule.m != c->m ||
-        by_rule.k != c->k)
+    if (*end != '\0' || !size(n, p, &by_rule, &ignored) || by_rule.m != c->m || by_rule.k != c->k)
         return;
     spec->n = n;
     spec->p = p;

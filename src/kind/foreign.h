@@ -160,7 +160,7 @@ struct layout {
      * trailing zero bytes. */
     uint64_t (*file_len)(const struct layout_filter *filter);
 
-    /* Appends to a spec the parameters other than the one of `encodings`. NULL: there are none. */
+    /* Appends to a spec the parameters other than the one of `encodings`. */
     void (*show)(const struct layout_filter *filter, char *spec, size_t room);
 
     /* For stats: calls each(ctx, name, value) for each value that the other program stores besides
