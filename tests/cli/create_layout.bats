@@ -224,6 +224,11 @@ make()
             "$(cat out/* | wc -c)"
         equal "$(jq ".layouts[] | select(.layout == \"$layout\") | .bytes" table)" "$(size f.seen)"
     done
+    for layout in guava:serialized=yes bitsandblooms:json=yes dcso:gzip=no; do
+        seen create --force --layout "$layout" -n 1000 -p 0.01 --empty f.seen
+        equal "$(seen plan --json --layout "$layout" -n 1000 -p 0.01 | jq '.layouts[].layout_bytes')" \
+            "$(seen export f.seen -o - | wc -c)"
+    done
     # The FPR is that of the bits, not the one that was asked for: 0.009968 by the formula, and what
     # dependent positions add.
     jq -e '.layouts[] | select(.layout == "redisson") | .fpr > 0.011 and .fpr_factor == 4' table

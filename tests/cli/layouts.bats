@@ -50,6 +50,9 @@ declined()
     rm f.seen
     refuses "seen: cannot import 'it' as guava: its funnel is not long" seen import --layout guava:funnel=long it -o f.seen
     refuses "seen: cannot import 'it' as guava: its strategy is MURMUR128_MITZ_64" seen import --layout guava:strategy=32 it -o f.seen
+    LC_ALL=C sed 's/MITZ_64/MITZ_32/' it >other
+    refuses "seen: cannot import 'other' as guava: its strategy is MURMUR128_MITZ_32" \
+        seen import --layout guava:strategy=64 other -o f.seen
     head -c 1000 it >part
     rejects "seen: cannot import 'part' as guava: it is cut short: 128 words need 1250 bytes" seen import --layout guava part -o f.seen
     head -c 1400 it >part
@@ -67,6 +70,8 @@ declined()
     quiet seen import --layout guava:funnel=bytes own -o f.seen
     seen export f.seen -o - | cmp own -
     [ "$(seen query -c f.seen "$SOURCE/tests/vectors/keys2/keys.txt")" = 1000 ]
+    quiet seen import --layout guava:funnel=bytes,serialized=no own -o bare.seen
+    seen export bare.seen -o - | cmp plain -
     quiet seen create --like f.seen like.seen -k a
     seen export like.seen -o like
     [ "$(size like)" = 1030 ]
@@ -143,6 +148,8 @@ END
     while IFS='|' read -r spec text file; do
         printf %b "$file" >forged
         refuses "seen: cannot import 'forged' as ${spec%%:*}: $text" seen import --layout "$spec" forged -o f.seen
+        refuses "seen: cannot import '-' as ${spec%%:*}: $text" \
+            seen import --layout "$spec" - -o f.seen < <(cat forged)
     done <<'END'
 bitsandblooms|it ends within its header|\0\0
 bitsandblooms|its number of positions is 0, not from 1 to 4096|\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0
@@ -178,6 +185,8 @@ END
     refuses "seen: cannot import 'it' as redisson: Redisson cannot make a filter of more than 4294967294 bits" \
         seen import --layout redisson -n 1e12 -p 0.01 it -o g.seen
     refuses "seen: layout spark: seed is 'x', but must be an integer of 32 bits" seen create --layout spark:version=2,seed=x -k a f.seen
+    refuses "seen: layout spark: seed is '-2147483649', but must be an integer of 32 bits" \
+        seen create --layout spark:version=2,seed=-2147483649 -k a f.seen
     refuses "seen: layout spark: seed=S needs version=2" seen create --layout spark:seed=7 -k a f.seen
     refuses "seen: layout bitsandblooms: bits is 'x', but must be a number from 1 to 35184372088832" seen create --layout bitsandblooms:bits=x -k a f.seen
     refuses "seen: layout bitsandblooms: give both or none of bits=M and k=K" seen create --layout bitsandblooms:bits=64 -k a f.seen
@@ -230,6 +239,10 @@ END
     for file in visits visits.header visits.data; do
         [ "$(seen query -c $file "$keys")" = 1000 ]
     done
+    refuses "seen: cannot open '-.header': No such file or directory" \
+        seen import --layout redisbloom - -o f.seen </dev/null
+    refuses "seen: cannot import 'visits' as redisbloom: it was made with scaling=yes" \
+        seen import --layout redisbloom:scaling=no visits -o f.seen
     # Any other two files with these suffixes are none.
     : >none.header
     cp visits.data none.data
@@ -383,6 +396,38 @@ END
     quiet seen import --layout spark:seed=4294967291 out -o h.seen
 }
 
+@test "a file of which a part cannot be written is none" {
+    need_preload
+    local spec file n
+    golden guavaser/gj_utf8_n1000_p02.ser | LC_ALL=C sed 's/Funnels.StringCharset/Funnels.WidgetCharset/' >own
+    golden bitsandblooms/bb_fromwithm_m9001_k5.bloom >longer
+    golden redisbloom/rb_scale_e05_n100.header >chain.header
+    golden redisbloom/rb_scale_e05_n100.data >chain.data
+    for spec in guava guava:serialized=yes bitsandblooms:json=no bitsandblooms:json=yes spark:version=1 \
+        spark:version=2 dcso:gzip=yes redisbloom guava:funnel=bytes+own bitsandblooms+longer redisbloom+chain; do
+        if [[ $spec == *+* ]]; then
+            quiet seen import --force --layout "${spec%+*}" "${spec#*+}" -o f.seen
+        else
+            seq 1000 | seen create --force --layout "$spec" -p 0.01 f.seen
+        fi
+        quiet seen export --force f.seen -o whole
+        for ((n = 1; n < 20; n++)); do
+            rm -f out*
+            status=0
+            failing pwritev:$n:ENOSPC seen export f.seen -o out 2>err || status=$?
+            [ $status != 0 ] || break
+            [ $status = 2 ]
+            grep -q 'No space left on device' err
+            [ ! -e out ]
+            [ ! -e out.header ]
+        done
+        [ $n -gt 2 ]
+        for file in out*; do
+            cmp "$file" "whole${file#out}"
+        done
+    done
+}
+
 @test "bitsandblooms: what FromWithM has beyond m stays" {
     golden bitsandblooms/bb_fromwithm_m9001_k5.bloom >longer
     seen import --layout bitsandblooms longer -o f.seen
@@ -404,7 +449,10 @@ END
     refuses "seen: cannot import 'bitmap' as gozero: all 8610 set bits are among the first 13008 of 20000: \
 the filter was made with fewer bits ('seen import --force' imports it)" \
         seen import --layout gozero:bits=20000 bitmap -o f.seen
-    quiet seen import --layout gozero:bits=13020 bitmap -o f.seen
+    (cat bitmap; printf '\0') >longer
+    quiet seen import --layout gozero:bits=13007 longer -o f.seen
+    seen export f.seen -o - | cmp bitmap -
+    quiet seen import --layout gozero:bits=13020 bitmap -o f.seen --force
     quiet seen import --force --layout gozero:bits=20000 bitmap -o f.seen
     quiet seen export f.seen -o out
     cmp bitmap out

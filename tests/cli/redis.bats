@@ -206,6 +206,13 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     redis a HSET '{r}:config' size 09585
     refuses "seen: cannot use '$name': its configuration says size='09585', which Redisson does \
 not write" seen query "$name" -k 1
+    redis a HSET '{r}:config' size 4294967295
+    refuses "seen: cannot use '$name': its configuration says size='4294967295', which Redisson does \
+not write" seen query "$name" -k 1
+    # Insertions and a rate that give another number of positions say nothing.
+    redis a HSET '{r}:config' size 9585 hashIterations 6
+    equal "$(fact "$name" n_design)" 1107
+    redis a HSET '{r}:config' hashIterations 7
     redis a HDEL '{r}:config' size
     refuses "seen: cannot use '$name': its configuration has no size" seen query "$name" -k 1
     # A name with a brace is left as it is.

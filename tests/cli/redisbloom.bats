@@ -190,10 +190,12 @@ has_all() { [ "$(seen query -c f.seen <(seq 500))" = 500 ]; }
 
 @test "links of different chains are not exported as one" {
     seen import --layout auto "$SOURCE/tests/vectors/redisbloom/rb_scale_e05_n100" -o f.seen
-    # The expansion of the second link.
     variant=$(od -An -v -t u8 -j $((256 + 88 + 40)) -N 8 f.seen)
-    forge f.seen layer.1.geometry1=$((variant ^ 1 << 48))
-    run -0 seen verify f.seen
-    refuses "seen: 'f.seen' cannot be exported: layers 0 and 1 are of different chains" \
-        seen export f.seen -o chain
+    # The expansion of the second link, its options, its form.
+    for other in $((1 << 48)) $((1 << 23)) $((3 << 26)); do
+        forge f.seen layer.1.geometry1=$((variant ^ other))
+        run -0 seen verify f.seen
+        refuses "seen: 'f.seen' cannot be exported: layers 0 and 1 are of different chains" \
+            seen export f.seen -o chain
+    done
 }
