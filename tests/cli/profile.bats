@@ -243,3 +243,9 @@ END
     run -0 --separate-stderr seen query f.seen < <(seq 1 15)
     [[ $output == 7 && -z $stderr ]]
 }
+
+@test "no remedy is tried that leaves nothing of a key" {
+    { seq 100000 100050; echo; } | seen create -p 1e-9 f.seen
+    run -1 --separate-stderr seen query f.seen < <(yes '""' | head -n 60)
+    [[ -z $output && $stderr != *"between quotes"* ]]
+}
