@@ -188,6 +188,38 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
     warns '' seen rotate --now g.seen
 }
 
+# kept FILTER DAYS: the oldest generation has keys until then, and no hour longer.
+kept()
+{
+    seen stats --json "$1" | jq -e --argjson days "$2" \
+        '([.layers[].kept_until | select(. != null)] | min) - now | . <= $days * 86400 and . > $days * 86400 - 3600'
+}
+
+@test "rotate --now ends a period early, and one that is over when it ended" {
+    seq 100 | seen create --forget-after 30d -n 10k f.seen
+    cp f.seen g.seen
+    kept f.seen 33
+    seen rotate --now f.seen
+    kept f.seen 30
+    older g.seen $((9 * DAY))
+    seen rotate --now g.seen
+    kept g.seen 24
+}
+
+@test "a rotation by time that fails is told, and one before its time counts no key anew" {
+    need_preload
+    seq 700 | seen create --reproducible --forget-after 30d -n 10k -p 0.5 f.seen
+    seen add f.seen -k new
+    seen rotate f.seen
+    # By its bits, it has more.
+    seen stats --json f.seen | jq -e '.records == 701 and .keys_added == 701 and .n_estimate > 702'
+    older f.seen $((4 * DAY))
+    for nth in {1..9}; do
+        cp f.seen g.seen
+        refuses "seen: cannot write 'g.seen': Input/output error" failing "pwritev:$nth:EIO" seen rotate g.seen
+    done
+}
+
 @test "of several writers at the end of a period, one rotates" {
     seen create --forget-after 30d -n 10k --empty f.seen
     older f.seen $((4 * DAY))
