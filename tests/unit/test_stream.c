@@ -72,8 +72,48 @@ TEST(records_that_were_taken_are_overwritten)
     close(end[0]);
 }
 
+/* The first way: in the chunk; the second: in the header; the third: in that of CSV. */
+TEST(nothing_is_read_or_kept_behind_a_record_that_is_too_long)
+{
+    for (int way = 0; way < 3; way++) {
+        int end[2];
+        struct stat st;
+        struct err err;
+        atomic_bool stopped = false;
+        _Atomic uint64_t done = 0;
+        CHECK(pipe(end) == 0 && fstat(end[0], &st) == 0);
+        struct source src = {.fd = end[0],
+                             .name = "pipe",
+                             .terminator = '\n',
+                             .csv = way == 2,
+                             .chunk_len = RECORD / 4,
+                             .longest = RECORD / 2,
+                             .stopped = &stopped,
+                             .done = &done};
+        struct stream s;
+        struct chunk chunk = {0};
+        if (way == 2)
+            CHECK(write(end[1], "\"", 1) == 1);
+        write_records(end[1]);
+        close(end[1]);
+        CHECK(stream_begin(&s, &src, &st, false, &err));
+        MUST(way == 0 ? stream_chunk(&s, &src, &chunk, &err)
+                      : stream_header(&s, &src, 1, &chunk, &err));
+        CHECK(chunk.too_long > RECORD / 2 && chunk.len == 0);
+        uint64_t read = done;
+        CHECK(s.end == SOURCE_STOPPED && stream_unread(&s) == 0);
+        chunk.too_long = 0;
+        MUST(stream_chunk(&s, &src, &chunk, &err));
+        CHECK(chunk.len == 0 && done == read);
+        stream_end(&s);
+        chunk_free(&chunk);
+        close(end[0]);
+    }
+}
+
 int main(void)
 {
+    RUN(nothing_is_read_or_kept_behind_a_record_that_is_too_long);
     RUN(records_that_were_taken_are_overwritten);
     return check_done();
 }
