@@ -438,10 +438,11 @@ END
 }
 
 @test "control characters in names are made visible" {
-    name=$'a\e[31m\n\tb\x7f\xc2\x9b\xff\xc3\xa4'
-    refuses "seen: '"'a\x1b[31m\n\tb\x7f\xc2\x9b\xffä'"' is not a command" seen "$name"
+    # U+009B is one, U+00C4 and U+00A7 are not.
+    name=$'a\e[31m\n\tb\x7f\xc2\x9b\xff\xc3\x84\xc2\xa7'
+    refuses "seen: '"'a\x1b[31m\n\tb\x7f\xc2\x9b\xffÄ§'"' is not a command" seen "$name"
     run -2 --separate-stderr seen query "$name" -k a
-    [[ $stderr == *'a\x1b[31m\n\tb\x7f\xc2\x9b\xffä'* ]]
+    [[ $stderr == *'a\x1b[31m\n\tb\x7f\xc2\x9b\xffÄ§'* ]]
     [ "${#stderr_lines[@]}" -eq 1 ]
     run -2 --separate-stderr seen create $'--a\nb'
     [ "${stderr_lines[0]}" = "seen: unknown option '--a\\nb'" ]
@@ -496,6 +497,22 @@ to()
     local file=$1
     shift
     "$@" >"$file"
+}
+
+@test "output that is lost on the way is an error, with the reason where there is one" {
+    need_strace
+    local lost='seen: cannot write standard output'
+    # Only the writes that follow one that failed tell its reason.
+    refuses "$lost" traced write:error=EIO:when=1 seen create --help --all
+    refuses "$lost: No space left on device" traced write:error=ENOSPC:when=1..3 seen create --help --all
+    refuses "$lost: Input/output error" traced close:error=EIO seen --version
+}
+
+# traced CALL:HOW COMMAND...: what it does with `out` fails, as strace(1) says.
+traced()
+{
+    rm -f out
+    strace -qq -o trace -e "trace=${1%%:*}" -e "inject=$1" -P "$PWD/out" "${@:2}" >"$PWD/out"
 }
 
 @test "a closed output is an error, and no file takes its place" {
@@ -829,6 +846,7 @@ is run; --forget-after keeps keys for a time" seen $command -n 99 --generations 
         done
     done
     # Nothing else is changed.
+    refuses "seen: cannot open 'a://b:@c': No such file or directory (-k gives a key)" seen query f a://b:@c
     refuses "seen: cannot open 'a://b:c/d@e': No such file or directory (-k gives a key)" seen query f a://b:c/d@e
     refuses "seen: cannot open 'a://b@c': No such file or directory (-k gives a key)" seen query f a://b@c
 }

@@ -144,6 +144,12 @@ TEST(bytes)
     CHECK(!num_bytes("1.5", &v));
     CHECK(!num_bytes("1B", &v));
     CHECK(!num_bytes("1KiBx", &v));
+    char digits[120] = "";
+    memset(digits, '0', 113);
+    digits[112] = '1';
+    CHECK(bytes_is(digits, 1));
+    digits[113] = 'K';
+    CHECK(!num_bytes(digits, &v)); /* more digits than are read */
 }
 
 TEST(probabilities)
@@ -175,6 +181,9 @@ TEST(probabilities)
     CHECK(num_fpr(digits, &v) && v == 1.0 / 9);
     digits[112] = '1';
     CHECK(!num_fpr(digits, &v)); /* more digits than are read */
+    char parts[120] = "1/";
+    memset(parts + 2, '9', 113);
+    CHECK(!num_fpr(parts, &v));
     CHECK(!num_fpr("1/0", &v) && !num_fpr("0/0", &v));
     CHECK(!num_fpr("1/0", &v));
     CHECK(!num_fpr("0/0", &v));
