@@ -88,6 +88,17 @@ end()
     equal "$(seen query sub/f.seen -c -k a -k b)" 2
 }
 
+@test "a sync that a signal interrupts is made again, and one of a directory may be impossible" {
+    need_preload
+    for call in 1:EINTR 2:EINTR 2:EINVAL 2:ENOSYS; do
+        quiet failing "fsync:$call" seen create --force f.seen -k a
+    done
+    for nth in 1 2 3 4; do
+        quiet failing "fdatasync:$nth:EINTR" seen add f.seen -k "$nth"
+    done
+    seen verify f.seen
+}
+
 @test "a writer that is not the last syncs its keys before it leaves the session" {
     need_strace
     seen create -p 0.001 --empty -n 1000 f.seen
