@@ -31,13 +31,11 @@ const char *visible_word(char out[static SHELL_ROOM], const char *prefix, const 
 #define SHELL_WORD(s)    visible_word((char[SHELL_ROOM]){0}, "", s)
 #define SHELL_FILE(name) visible_word((char[SHELL_ROOM]){0}, (name)[0] == '-' ? "./" : "", name)
 
-/* The length (1 to 4) of the character at the start of s[0..len). 0 if there is none: a stray byte,
- * a truncated character, an overlong form, a surrogate, or above U+10FFFF (RFC 3629, 4). */
+/* The length (1 to 4) of the character at the start of s[0..len), len > 0. 0 if there is none: a
+ * stray byte, a truncated character, an overlong form, a surrogate, above U+10FFFF (RFC 3629). */
 static inline size_t utf8_len(const char *s, size_t len)
 {
     const unsigned char *b = (const unsigned char *)s;
-    if (len == 0)
-        return 0;
     if (b[0] < 0x80)
         return 1;
     size_t n = b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;

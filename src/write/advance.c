@@ -134,7 +134,7 @@ bool advance_by_time(struct session *s, unsigned threads, enum advance_clock *cl
     struct header h = s->filter->header;
     uint64_t now = format_now();
     *clock = CLOCK_BELIEVED;
-    if (h.period == 0 || s->filter->in_memory)
+    if (h.period == 0)
         return true;
     if (!chain_doubts(&h, now))
         return !chain_is_due(&h, now) || advance(s, threads, err);
