@@ -835,6 +835,7 @@ TEST(what_a_server_says_must_fit)
         const char *why;
     } rows[] = {
         {{7000, 3, 7000, 2, 0.01, 0.5}, NULL},
+        {{42000, LAYOUT_LAYERS, 10, 1, 0.01, 0.9}, NULL},
         {{7001, 3, 10, 2, 0.01, 0.5}, numbers},
         {{0, 3, 0, 2, 0.01, 0.5}, numbers},
         {{7000, 3, 7001, 2, 0.01, 0.5}, numbers},
@@ -855,8 +856,9 @@ TEST(what_a_server_says_must_fit)
         bool fits = kind_redisbloom.layout->inform(&spec, &rows[i].info, &filter, &err);
         CHECK(fits == (rows[i].why == NULL));
         if (fits)
-            CHECK(filter.n_layers == 3 && filter.layer[2].n_design == 4000 &&
-                  filter.layer[2].n_before == 3000);
+            CHECK(filter.n_layers == rows[i].info.links &&
+                  filter.layer[2].n_design == (filter.n_layers == 3 ? 4000 : 1000) &&
+                  filter.layer[2].n_before == (filter.n_layers == 3 ? 3000 : 2000));
         else
             CHECK_STR(err.text, rows[i].why);
     }
