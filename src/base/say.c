@@ -73,7 +73,7 @@ bool say(const char *prefix, const char *fmt, ...)
     return false;
 }
 
-static int flush_errno; /* of the first failed flush */
+static int flush_errno; /* of the last failed flush */
 
 bool say_failure(const struct err *err)
 {
@@ -82,7 +82,7 @@ bool say_failure(const struct err *err)
 
 void say_flush(void)
 {
-    if (fflush(stdout) != 0 && flush_errno == 0)
+    if (fflush(stdout) != 0)
         flush_errno = errno;
 }
 
