@@ -150,7 +150,7 @@ bool csv_want(struct csv *csv, const char *list, struct err *err)
             return fail(err, "nothing can follow all columns to the last");
         if (item.len == 0)
             return fail(err, "a name or a number is missing");
-        if (quoted && (item.len < 2 || stop[-1] != '"' || memchr(p + 1, '"', item.len - 1) == NULL))
+        if (quoted && (item.len < 2 || stop[-1] != '"'))
             return fail(err, "a quote is not closed");
         if (!quoted && memchr(p, '"', item.len) != NULL)
             return fail(err,

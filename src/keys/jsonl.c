@@ -248,14 +248,12 @@ static inline const char *scalar(struct jsonl *found, const char *p, const char 
     return stop + is_string;
 }
 
-/* Is this text of a string the name of the path's step? */
+/* Is this text of a string the name of the path's step, which has one? */
 static bool is_name(const struct jsonl_path *path, unsigned step, const char *text, const char *end,
                     bool escaped, char *room)
 {
     const char *name = path->step[step].name;
     size_t len = path->step[step].len;
-    if (name == NULL)
-        return false;
     if (escaped) {
         end = decode_string(text, end, room);
         text = room;
@@ -364,8 +362,7 @@ bool jsonl_why(const struct jsonl *found, const char *line, size_t len, struct e
     };
     if (found->is != JSONL_BROKEN)
         return fail(err, "%s%s", why[found->is],
-                    found->is == JSONL_MISSING && len > 0 && line[0] == '[' ? ": it is an array"
-                                                                            : "");
+                    found->is == JSONL_MISSING && line[0] == '[' ? ": it is an array" : "");
     const char *bad = found->bad, *end = line + len;
     size_t column = (size_t)(bad - line) + 1;
     if (bad == end)
