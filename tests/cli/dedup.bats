@@ -73,6 +73,8 @@ subset() { [ -z "$(LC_ALL=C comm -23 <(LC_ALL=C sort "$1") <(LC_ALL=C sort "$2")
     # More files than may be open.
     # shellcheck disable=SC2046 # words
     [ "$(ulimit -n 50; seen dedup $(yes one | head -n 99) two)" = $'b\na\nc\nd' ]
+    # shellcheck disable=SC2046 # words
+    (ulimit -n 50; seen dedup --csv -f 1 $(yes one | head -n 99) >/dev/null)
     printf '1,x\n2,x\n' >table
     [ "$(seen dedup -d, -f 2 table)" = 1,x ]
     printf 'a\0b\0a\0' >nul

@@ -645,6 +645,23 @@ END
 --csv -d $'\a' -f 2|records of CSV, -f 2, separated by byte 0x07
 --csv -d ';' -f u|records of CSV, -f u, separated by ';'
 END
+    # As many fields, and names as long, as the header has room for; and more.
+    for i in {1..300}; do
+        seq $((100 * i)) $((100 * i + 40)) | paste -sd,
+    done >records
+    numbers=$(seq 15 | paste -sd,)
+    seen create --force -d, -f "$numbers" f.seen records
+    [ "$(fact f.seen keys_from)" = "fields $numbers of lines, separated by ','" ]
+    run -1 --separate-stderr seen query -d, -f16 f.seen records
+    [[ $stderr == *"-d, -f $numbers"* ]] || { echo "$stderr"; false; }
+    seen create --force -d, -f "$numbers,16" f.seen records
+    [ "$(fact f.seen keys_from)" = null ]
+    name=$(printf 'x%.0s' {1..59})
+    for name in "$name" "${name}y"; do
+        printf '%s\n1\n' "$name" | seen create --force --csv -f "$name" f.seen
+        equal "$(fact f.seen keys_from)" "$([ ${#name} = 60 ] && echo null || echo "records of CSV, -f $name")"
+    done
+    seq 1000 | sed $'s/.*/&,x;y\t& z/' >records
     seq 1000 | sed 's/.*/&,x,&/' >lines
     seen create --force -d, -f3 f.seen lines
     # Unknown: made empty, from keys of the command line; united with another.

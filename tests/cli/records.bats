@@ -93,6 +93,19 @@ TABLE
     seen create f -k 2
     run -2 --separate-stderr seen query --csv -f url f a.csv b.csv
     equal "$stderr" "seen: the columns of 'b.csv' are not those of 'a.csv', under whose names records are printed"
+    printf 'id,url,n\n1,2,3\n' >c.csv
+    run -2 --separate-stderr seen query --csv -f url f c.csv a.csv
+    equal "$stderr" "seen: the columns of 'a.csv' are not those of 'c.csv', under whose names records are printed"
+    # What follows a wrong quote is not cut, however much it is.
+    (printf 'id,url\n1,2\n"x"y,3\n'; seq -f '%g,z' 9999) >d.csv
+    run -2 --separate-stderr seen dedup --csv -f id d.csv
+    equal "$output" $'id,url\n1,2'
+}
+
+@test "columns and all behind another" {
+    printf 'a,b,c,d,e\n1,2,3,"4",5\n1,9,3,4,5\n' | seen dedup --csv -f 3,1,4- | cmp - <(printf 'a,b,c,d,e\n1,2,3,"4",5\n')
+    seen create --csv -f 3,1,4- f <<<$'a,b,c,d,e\n1,2,3,"4",5'
+    [ "$(seen query -c f -k 3,1,4,5)" = 1 ]
 }
 
 @test "the key of a line of JSON is a value in it" {
@@ -107,6 +120,8 @@ TABLE
     seen dedup --jsonl -f .a,.b <pairs | cmp - <(head -n 2 pairs)
     seen create --jsonl -f .a,.b g <<<'{"a":"x\"","b":"y,z"}'
     [ "$(seen query -c g -k '"x""","y,z"')" = 1 ]
+    seen create --jsonl -f .a,.b g --force <<<'{"a":"x\ry","b":"y\nz"}'
+    [ "$(printf '"x\ry","y\nz"\0' | seen query -0 -c g)" = 1 ]
     printf '%s\n' '{"a":"","b":"z"}' '{"a":"","b":""}' '{"b":"z","a":""}' '{"a":"","b":""}' >pairs
     seen dedup --jsonl -f .a,.b --skip-bad <pairs | cmp - <(head -n 1 pairs)
     seen dedup --jsonl -f .a,.b --keep-bad <pairs | cmp - <(sed 3d pairs)
@@ -128,7 +143,9 @@ TABLE
 TABLE
     refuses "seen: option '--field': a path is named twice" seen dedup --jsonl -f .a,.b,.a
     refuses "seen: option '--field': a path is named twice" seen dedup --jsonl -f '.a[1],.a[2],.a[1]'
-    quiet seen dedup --jsonl -f '.a[1],.a[2]' </dev/null
+    for paths in '.a[1],.a[2]' .ab,.ac .a,.ab '.a[0],.a.b' '.a.b,.a[0]'; do
+        quiet seen dedup --jsonl -f "$paths" </dev/null
+    done
     refuses "seen: option '--field': more than 16 paths" seen dedup --jsonl -f "$(printf '.a%d,' {1..16}).b"
     while IFS='|' read -r path message; do
         refuses "seen: option '--field': '$path' is no path to a value in JSON: $message; it is .NAME.NAME[NUMBER], with \

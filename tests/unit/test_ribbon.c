@@ -481,6 +481,14 @@ TEST(columns_can_be_dropped)
     CHECK(b_len == c_len && memcmp(want, got, b_len) == 0);
     free(want);
     free(got);
+    /* A forged entry of the directory. */
+    uint8_t *data = malloc(from->data_len);
+    MUST(data != NULL);
+    memcpy(data, f.map + from->data_off, from->data_len);
+    memset(data + from->data_len - RIBBON_ENTRY, 0xff, RIBBON_ENTRY);
+    CHECK(!ribbon_drop(&target, from, data, &fpr, &err));
+    CHECK_STR(err.text, "entry 0 of its directory is not valid");
+    free(data);
     filter_close(&f);
     close(a.fd);
     close(b.fd);
