@@ -85,6 +85,21 @@ listed()
     printf '%s\r\n' 00 01 >list
     refused 'is not hexadecimal'
     run -0 seen query -c --crlf --confirm list f.seen -k 00
+    # DIGEST:COUNT is named, and nothing that comes near.
+    seen create --force f.seen -k 00
+    digest=$(printf 'ab%.0s' {1..16})
+    echo "$digest:12" >list
+    refuses "seen: lines of 'list' look like DIGEST:COUNT; 'cut -d: -f1 FILE >LIST' makes a list of keys" \
+        seen query --confirm list f.seen -k 00
+    for line in "$digest" "$digest:" "$digest:1x" "$digest;1" "${digest#a}:1"; do
+        echo "$line" >list
+        run -1 --separate-stderr seen query --confirm list f.seen -k 01
+        [ -z "$stderr" ]
+    done
+    # Of a long list the lines behind the samples are looked at.
+    seen create --force f.seen -k 99
+    seq 10000 99999 | sed '1{h;d};2G' >list
+    refuses "seen: 'list' is not sorted as LC_ALL=C sort does it" seen query --confirm list f.seen -k 99
     # A key may end in a CR that --crlf has left there, and then in a blank before it.
     printf '0 \r\r\n' >in
     printf '0 \r\n' >list

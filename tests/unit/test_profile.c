@@ -35,9 +35,17 @@ TEST(each_feature_is_told_from_what_is_near)
         {PROFILE_BLANKEND, "ab\t", "a b"},
         {PROFILE_BLANKEND, " ab", "a\tb"},
         {PROFILE_HEXLEN, HEX32, HEX32 "0"},
+        {PROFILE_HEXLEN, HEX32 "01234567", HEX32 "012345678"},
+        {PROFILE_HEXLEN, HEX32 "012345670123456701234567", HEX32 "0123456701234567"},
+        {PROFILE_HEXLEN, HEX32 HEX32, HEX32 HEX32 "0"},
+        {PROFILE_HEXLEN, HEX32 HEX32 HEX32, HEX32 HEX32 HEX32 "0"},
+        {PROFILE_HEXLEN, HEX32 HEX32 HEX32 HEX32, HEX32 HEX32 HEX32 HEX32 "0"},
         {PROFILE_UPPER, "aZ", "az[@"},
         {PROFILE_LOWER, "Az", "AZ{`"},
         {PROFILE_UUID, "{01234567-89aB-", "0123456-89ab-"},
+        {PROFILE_UUID, "01234567-89ab-", "01234567-89ag-"},
+        {PROFILE_UUID, "01234567-89ab-", "01234567-89ab_"},
+        {PROFILE_UUID, "01234567-89ab-", "01234567_89ab-"},
         {PROFILE_SCHEME, "Git+ssh://a", "ab://c"},
         {PROFILE_SCHEME, "abcdefghij://", "abcdefghijk://"},
         {PROFILE_WWW, "https://www.a", "http://awww.a"},
@@ -100,6 +108,13 @@ TEST(bytes_keep_each_count_and_damage_is_refused)
         CHECK(!profile_decode(bytes, &got));
         bytes[zero[i]] ^= 0x80;
     }
+    p = counted(100, 100, PROFILE_PLUS);
+    p.shortest = p.longest + 1;
+    profile_encode(&p, bytes);
+    CHECK(!profile_decode(bytes, &got));
+    p = counted(PROFILE_MOST + 1, 0, PROFILE_PLUS);
+    profile_encode(&p, bytes);
+    CHECK(!profile_decode(bytes, &got));
     p = counted(100, 100, PROFILE_PLUS);
     p.count[PROFILE_PLUS]++;
     profile_encode(&p, bytes);
@@ -229,8 +244,29 @@ TEST(what_differs_is_told_by_sides)
     small.shortest = small.longest = 32;
     large.shortest = large.longest = 40;
     CHECK(profile_differs(&small, &large, PROFILE_HEXSIZE) == PROFILE_ASKED_HAVE);
+    CHECK(profile_differs(&small, &small, PROFILE_HEXSIZE) == PROFILE_SAME);
+    struct profile mixed = small;
+    mixed.longest = 40;
+    CHECK(profile_differs(&small, &mixed, PROFILE_HEXSIZE) == PROFILE_SAME);
+    CHECK(profile_differs(&mixed, &small, PROFILE_HEXSIZE) == PROFILE_SAME);
+    /* Combining letters tell only against text that could have them, Latin-1 against any. */
+    const struct profile ascii = counted(256, 0, PROFILE_HIGH),
+                         high = counted(256, 99, PROFILE_HIGH);
+    struct profile comb = counted(256, 99, PROFILE_COMB), latin1 = counted(256, 99, PROFILE_LATIN1);
+    CHECK(profile_differs(&ascii, &comb, PROFILE_COMB) == PROFILE_SAME);
+    CHECK(profile_differs(&high, &comb, PROFILE_COMB) == PROFILE_ASKED_HAVE);
+    CHECK(profile_differs(&comb, &high, PROFILE_COMB) == PROFILE_KEYS_HAVE);
+    CHECK(profile_differs(&comb, &ascii, PROFILE_COMB) == PROFILE_SAME);
+    struct profile both = comb;
+    both.count[PROFILE_HIGH] = 99;
+    CHECK(profile_differs(&both, &comb, PROFILE_COMB) == PROFILE_SAME);
+    CHECK(profile_differs(&ascii, &latin1, PROFILE_LATIN1) == PROFILE_ASKED_HAVE);
+    CHECK(profile_differs(&latin1, &ascii, PROFILE_LATIN1) == PROFILE_SAME);
+    CHECK(profile_differs(&latin1, &high, PROFILE_LATIN1) == PROFILE_KEYS_HAVE);
     char text[PROFILE_TEXT];
     CHECK_STR(profile_show(&large, text), "40 hexadecimal digits, capitals");
+    large.longest = 65535;
+    CHECK_STR(profile_show(&large, text), "40 to 65535 or more hexadecimal digits, capitals");
     large.n = 0;
     CHECK_STR(profile_show(&large, text), "");
 }
