@@ -366,6 +366,21 @@ print(usage.ru_maxrss)
 sys.exit(status != 0)' "$@"
 }
 
+@test "scratch that cannot be written or read ends a run, a dry one too" {
+    need_preload
+    for what in --dry-run '--layout guava' '--layout guava -n 700k'; do
+        # shellcheck disable=SC2086 # words
+        run -2 failing pwritev:1:ENOSPC seen create --memory 4M $what f < <(many)
+        [[ $output =~ ^'seen: '('(standard input):'[0-9]+': ')?"cannot write 'scratch file': No space left on device"$ ]]
+    done
+    for what in --dry-run '--layout guava'; do
+        # shellcheck disable=SC2086
+        refuses 'seen: cannot read scratch file: Input/output error' \
+            failing pread:1:EIO seen create --memory 4M $what f < <(many)
+    done
+    only
+}
+
 @test "no more memory is taken than is given, whatever the number of threads" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer takes memory itself'
     local programs=5000

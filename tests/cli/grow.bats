@@ -47,6 +47,14 @@ pages() { seen stats --json "$1" | jq .layers[0].pages; }
     [[ $output == *"bytes are needed"* ]]
 }
 
+@test "a filter whose layers have used up its rate, as a forger may say, is full" {
+    seen create --grow -n 1000 -p 1e-3 --empty g.seen
+    forge g.seen layer.0.fpr=0.001-2e-14
+    refuses "seen: 'g.seen' is full: no layer can be made for 4096 keys at an FPR of 2.5e-15" seen add g.seen <(seq 50000)
+    [ "$(layers g.seen)" = 1 ]
+    seen verify g.seen
+}
+
 @test "few pages, full of any keys, keep the promise" {
     for i in {1..12}; do
         seen create -p 1e-9 "f.$i" <(seq "${i}000" "${i}518")

@@ -100,6 +100,8 @@ warns()
 @test "rings do not grow, and dedup and add make them with a capacity" {
     refuses 'seen: --generations and --grow cannot go together' \
         seen create --grow --generations 3 -n 3000 --empty g.seen
+    refuses 'seen: no layer can be made for 1.33e+16 keys at an FPR of 0.00365' \
+        seen create --generations 1 -n 1.33e16 -p 0.0073 --empty g.seen
     refuses 'seen: --generations needs --capacity' seen create --generations 3 g.seen /dev/null
     refuses 'seen: --generations needs --capacity, the keys of all generations together' \
         seen add --create --generations 3 g.seen /dev/null

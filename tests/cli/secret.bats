@@ -79,6 +79,26 @@ bytes()
     else
         refuses "$replaced" seen query -q --secret s f.seen -k 1
     fi
+    # The group of another user, and one of this user's name with other members.
+    if [ "$(id -u)" = 0 ]; then
+        for group in 1 1234; do
+            chgrp "$group" own
+            refuses "$replaced" seen query -q --secret s f.seen -k 1
+        done
+        chgrp 0 own
+        echo root:x:0: >group
+        for members in '' root root,other other; do
+            unshare -m mount --bind group /etc/group 2>/dev/null || break
+            echo "root:x:0:$members" >group
+            run --separate-stderr unshare -m bash -c 'mount --bind group /etc/group && exec "$@"' - \
+                seen query -q --secret s f.seen -k 1
+            case $members in
+                *other) wanted="2 $replaced" ;;
+                *) wanted='0 ' ;;
+            esac
+            equal "$status $stderr" "$wanted"
+        done
+    fi
     chmod 1777 own
     quiet seen query -q --secret s f.seen -k 1
     # A pipe has no name that matters.

@@ -97,6 +97,12 @@ END
     poke f.seen $((DATA - 1)) a5
     refuses "seen: 'f.seen' is damaged at offset $((DATA - 1)): padding is not zero (and 3 more places)" \
         seen verify f.seen
+    # It need not be the first that is found.
+    seen create --grow --empty -n 1000 -p 0.01 g.seen
+    echo more >>g.seen
+    poke g.seen "$DATA" a5
+    refuses "seen: 'g.seen' is damaged at offset $DATA: page 0 of layer 0 does not match its checksum (and 1 more place)" \
+        seen verify g.seen
 }
 
 @test "any flipped byte is found" {
