@@ -50,7 +50,8 @@ pages() { seen stats --json "$1" | jq .layers[0].pages; }
 @test "a filter whose layers have used up its rate, as a forger may say, is full" {
     seen create --grow -n 1000 -p 1e-3 --empty g.seen
     forge g.seen layer.0.fpr=0.001-2e-14
-    refuses "seen: 'g.seen' is full: no layer can be made for 4096 keys at an FPR of 2.5e-15" seen add g.seen <(seq 50000)
+    refuses "seen: 'g.seen' is full: no layer can be made for 4096 keys at an FPR of 2.5e-15" \
+        seen add g.seen <(seq 50000)
     [ "$(layers g.seen)" = 1 ]
     seen verify g.seen
 }
@@ -243,6 +244,11 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     # It goes on growing.
     seq 100001 300000 | seen add key.seen
     [ "$(seq 100001 300000 | seen query -c key.seen)" = 200000 ]
+    # Not without the memory for all threads.
+    if [ -z "${SANITIZER-}" ]; then
+        (ulimit -v 100000; seen add --create -j8 narrow.seen in)
+        [ "$(seen query -c narrow.seen in)" = 100000 ]
+    fi
     # Keys of others are not put in.
     seen dedup --also f.1 --create -p 1e-4 also.seen in >out
     [ "$(capacities also.seen)" = "[16384]" ]

@@ -104,6 +104,34 @@ TABLE
     forms refused 3 100
 }
 
+@test "a profile that a killed writer left in the session page half written is none" {
+    local profile=$((2 * 4096 + 48)) torn
+    torn=$(printf 'ff%.0s' {1..64})
+    seen create f.seen <(seq 999)
+    mkfifo held
+    for round in 1 2; do
+        seen add f.seen held &
+        writer=$!
+        exec {hold}>held
+        echo "${round}0000" >&"$hold"
+        until_present f.seen "${round}0000" $writer
+        poke f.seen $profile "$torn"
+        if [ $round = 1 ]; then
+            # Nobody else has left one.
+            kill -9 $writer
+            wait $writer || true
+            seen verify --repair f.seen
+            looks f.seen '1 to 3 digits'
+        else
+            seen add f.seen <(seq 2000 2999)
+        fi
+        exec {hold}>&-
+    done
+    wait $writer
+    looks f.seen '1 to 5 digits'
+    seen verify f.seen
+}
+
 @test "a profile is kept by what adds keys, and by merges" {
     seq 999 >numbers
     sed 's/^/x@/' numbers >mails

@@ -174,6 +174,15 @@ TEST(an_empty_file_is_replaced_while_it_is_empty)
     CHECK(holds("a", magic));
 }
 
+TEST(a_file_of_another_program_takes_the_place_of_no_empty_one)
+{
+    struct newfile nf;
+    struct err err;
+    put_file("a", "", 0600);
+    CHECK(!newfile_open_foreign(&nf, "a", false, &err));
+    CHECK_STR(err.text, "'a' exists (--force replaces it)");
+}
+
 TEST(existing_files_are_replaced_only_on_request)
 {
     struct err err;
@@ -262,13 +271,14 @@ TEST(files_that_appear_or_go_meanwhile_are_noticed)
     newfile_close(&nf);
     CHECK(holds("a", magic) && scratchdir_files() == 1);
 
-    /* With replace: what has appeared is replaced if it may be, and only then. */
+    /* With replace: what has appeared is replaced if it may be, and only then. Its mode stays. */
+    struct stat st;
     unlink("a");
     CHECK(newfile_open(&nf, "a", true, &err));
     put_file("a", magic, 0600);
     CHECK(newfile_commit(&nf, &err));
     newfile_close(&nf);
-    CHECK(holds("a", ""));
+    CHECK(holds("a", "") && stat("a", &st) == 0 && (st.st_mode & 07777) == 0600);
     unlink("a");
     CHECK(newfile_open(&nf, "a", true, &err));
     put_file("a", "a letter", 0600);
@@ -289,6 +299,16 @@ TEST(files_that_appear_or_go_meanwhile_are_noticed)
     CHECK(newfile_commit(&nf, &err));
     newfile_close(&nf);
     CHECK(holds("b", "") && scratchdir_files() == 2);
+
+    /* Unless it is held because the new one is made of it. */
+    put_file("b", magic, 0600);
+    put_file("c", magic, 0600);
+    CHECK(newfile_open(&nf, "b", true, &err) && newfile_hold(&nf, &err));
+    CHECK(rename("c", "b") == 0);
+    CHECK(!newfile_commit(&nf, &err));
+    CHECK_STR(err.text, "'b' was replaced meanwhile");
+    newfile_close(&nf);
+    CHECK(holds("b", magic) && scratchdir_files() == 2);
 }
 
 TEST(a_temporary_name_that_is_taken_is_drawn_anew)
@@ -491,6 +511,7 @@ int main(void)
     RUN_CLEAN(without_a_commit_nothing_is_left);
     RUN_CLEAN(what_is_not_open_can_be_closed);
     RUN_CLEAN(an_empty_file_is_replaced_while_it_is_empty);
+    RUN_CLEAN(a_file_of_another_program_takes_the_place_of_no_empty_one);
     RUN_CLEAN(existing_files_are_replaced_only_on_request);
     RUN_CLEAN(what_is_not_a_filter_is_never_replaced);
     RUN_CLEAN(owner_and_mode_are_kept_where_permitted);
