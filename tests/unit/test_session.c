@@ -1070,6 +1070,35 @@ TEST(a_file_that_is_overwritten_in_place_is_not_believed)
     filter_close(&f);
 }
 
+/* The file itself, by its id, but its layer has another place, or other positions. */
+TEST(a_header_of_other_layers_is_not_believed)
+{
+    static const struct bloom other[] = {{.pages = PAGES / 2, .k = 6, .lines = 1},
+                                         {.pages = PAGES, .k = 5, .lines = 1}};
+    for (size_t i = 0; i < 3; i++) {
+        struct filter f;
+        struct err err;
+        CHECK(make("f", 0));
+        MUST(filter_open(&f, "f", FILTER_READ, &err));
+        struct header h = f.header;
+        h.epoch += i < 2;
+        if (i < 2)
+            bloom_to(&other[i], &h.layers[0]);
+        else
+            f.header.epoch++; /* one that goes back */
+        format_place(&h);
+        uint8_t slot[FORMAT_MAX_HEADER];
+        size_t len = format_encode(&h, slot);
+        int fd = open("f", O_WRONLY);
+        CHECK(pwrite(fd, slot, len, FORMAT_SLOT_A) == (ssize_t)len &&
+              pwrite(fd, slot, len, FORMAT_SLOT_B) == (ssize_t)len);
+        close(fd);
+        CHECK(!filter_reload(&f, &err));
+        CHECK_STR(err.text, "'f' was overwritten while it was in use");
+        filter_close(&f);
+    }
+}
+
 /* Writes to the session page, of which readers of a clean file know nothing. */
 static void rewrite_session_page(int fd)
 {
@@ -1401,6 +1430,7 @@ int main(int argc, char **argv)
     RUN_CLEAN(a_file_that_keeps_changing_is_neither_sound_nor_damaged);
     RUN_CLEAN(a_damaged_slot_is_mended_before_the_other_is_written);
     RUN_CLEAN(a_file_that_is_overwritten_in_place_is_not_believed);
+    RUN_CLEAN(a_header_of_other_layers_is_not_believed);
     RUN_CLEAN(a_header_that_is_lost_beside_a_writer_is_told);
     RUN_CLEAN(who_writes_under_a_lock_overwrites_nothing);
     RUN_CLEAN(repair_blesses_no_damage);
