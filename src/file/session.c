@@ -211,7 +211,7 @@ static void clear_marks(const struct filter *f)
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
         uint8_t *touched = f->map + l->touched_off;
-        uint64_t bytes = l->touched_off == 0 ? 0 : touched_bytes(l);
+        uint64_t bytes = touched_bytes(l);
         for (uint64_t at = 0; at < bytes; at++)
             if (touched[at] != 0)
                 touched[at] = 0;
@@ -222,7 +222,7 @@ static void renew_layer(const struct filter *f, unsigned layer)
 {
     const struct layer *l = &f->header.layers[layer];
     const uint8_t *touched = f->map + l->touched_off;
-    uint64_t bytes = l->touched_off == 0 ? 0 : touched_bytes(l);
+    uint64_t bytes = touched_bytes(l);
     for (uint64_t i = 0; i < bytes; i++)
         for (unsigned bit = 0; touched[i] >> bit != 0; bit++)
             if (touched[i] >> bit & 1 && i * 8 + bit < layer_pages(l))
@@ -233,7 +233,7 @@ static bool has_marks(const struct filter *f)
 {
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
-        if (l->touched_off != 0 && !bytes_zero(f->map + l->touched_off, touched_bytes(l)))
+        if (!bytes_zero(f->map + l->touched_off, touched_bytes(l)))
             return true;
     }
     return false;
@@ -293,7 +293,7 @@ static bool marks_hold(const struct filter *f)
     for (unsigned i = 0; i < f->header.n_layers; i++) {
         const struct layer *l = &f->header.layers[i];
         uint64_t end = l->touched_off + touched_bytes(l);
-        ok = ok && (l->touched_off == 0 || bytes_zero(f->map + end, (size_t)(l->data_off - end)));
+        ok = ok && bytes_zero(f->map + end, (size_t)(l->data_off - end));
     }
     return ok;
 }

@@ -119,7 +119,7 @@ static bool fold(struct assembly *a, double p, struct err *err)
     atomic_thread_fence(memory_order_acquire);
     bool match = a->in[0].header.state == STATE_CLEAN && !filter_changed(&a->in[0]);
     bool given_at_once = h->made == h->counters.keys_added && match;
-    if (!given_at_once && !format_forgets(h))
+    if (!given_at_once)
         assembly_count(a, NULL);
     return true;
 }
