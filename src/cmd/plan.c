@@ -332,14 +332,14 @@ static int check_wishes(const struct wishes *w)
     return 0;
 }
 
-/* The usual kind, or another one that supports the rate. */
+/* The usual kind, or counted sets, which have the lowest rates. */
 static void choose_kind(struct design *d)
 {
     struct err ignored;
     double p = d->exact ? plan_least_fpr(d->n) : d->p;
     if (p == 0 || d->size != 0 || kind_check_fpr(kind_usual(), p, &ignored))
         return;
-    d->kind = kind_check_fpr(kind_compact(), p, &ignored) ? kind_compact() : kind_counting();
+    d->kind = kind_counting();
     d->grow = false;
 }
 

@@ -117,6 +117,11 @@ or more" seen plan -n 1e12 -p 1e-9
     run -0 seen plan --json -n 1k -p 1e-10
     [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = counted ]
     jq -e '.kinds[0] | .mutable and .k == 44' <<<"$output"
+    # A compact filter may have this rate, but not with so many keys.
+    run -0 seen plan --json -n 1000 -p 5e-10
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'compact counted' ]
+    run -0 seen plan --json -n 1e9 -p 5e-10
+    [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = counted ]
     run -0 seen plan -n 1k -p 1e-10
     [ "$(grep '^.create' <<<"$output")" = \
         "'create --counted' makes counted, from which keys can be removed." ]
