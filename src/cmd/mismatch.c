@@ -447,8 +447,7 @@ static bool is_likely(const struct mismatch *m, const struct profile *keys, bool
         bool many = n >= row->least || (n >= 5 && v.weak >= 3) ||
                     (cut_otherwise && (row->flags & FIELDS) != 0);
         bool some = n >= row->least && n >= 5 && row->least < 20;
-        bool few = n >= 20 && row->least <= 1;
-        if (keys->n >= 250 ? many : keys->n >= 50 ? some : keys->n >= 10 && few)
+        if (keys->n >= 250 ? many : keys->n > 0 && some)
             return true;
     }
     return false;

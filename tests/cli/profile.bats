@@ -92,6 +92,47 @@ abcdef0123456789abcdef01234567890123%04d~ABCDEF0123456789ABCDEF01234567890123%04
 TABLE
 }
 
+@test "the fewer keys are asked, or known of the filter, the clearer they must differ" {
+    local keys held asked noted
+    # That keys are JSON is told by one, a sign in them by 20, and three signs by 5.
+    while read -r keys held asked noted; do
+        # shellcheck disable=SC2059 # a format
+        printf "$keys\n" $(seq 1000 $((999 + held))) | seen create --force f.seen
+        run -1 --separate-stderr seen query f.seen < <(seq -f 'x%g' "$asked")
+        echo "$keys, $held, $asked: $stderr"
+        [ "${stderr:+a note}" = "$noted" ]
+    done <<'END'
+{"a":"%d"} 250 1 a note
+{"a":"%d"} 249 4
+{"a":"%d"} 249 5 a note
+{"a":"%d"} 64 5 a note
+{"a":"%d"} 63 100
+a@b:%d 250 19
+a@b:%d 250 20 a note
+a@b:%d 249 100
+a@b,c:%d 250 4
+a@b,c:%d 250 5 a note
+a@b,c:%d 249 100
+|a|b%d 250 4
+|a|b%d 250 5 a note
+|a|b%d 249 4
+|a|b%d 249 5 a note
+END
+    # Without a profile nothing is claimed.
+    seq 63 | seen create --force f.seen
+    run -1 --separate-stderr seen query f.seen < <(seq -f '"x%g"' 100)
+    [ -z "$stderr" ]
+    # A sign that separates fields is told by one if keys were cut in another way.
+    seq -f 'k%g' 250 >keys
+    seen create --force f.seen keys
+    run -1 --separate-stderr seen query f.seen <<<x,y
+    [ -z "$stderr" ]
+    sed 's/$/,/' keys | seen create --force -d, -f 1 f.seen
+    run -1 --separate-stderr seen query f.seen <<<x,y
+    equal "$stderr" "seen: note: this key is not in 'f.seen': these have ',' in them, its keys have not: -d, -f N takes \
+a field; its keys were taken with -d, -f 1"
+}
+
 @test "other keys of the same form: hardly a note" {
     forms same 40 5000
 }
