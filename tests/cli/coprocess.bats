@@ -185,6 +185,17 @@ PYTHON
     done
 }
 
+@test "counts are asked only of filters that have them, also of one that was replaced" {
+    seen create --counted -n 1000 f.seen -k one
+    seen create new -k one
+    start_piped seen query --annotate --show-counts f.seen
+    gives one $'+\t1\tone'
+    mv new f.seen
+    echo one >&7
+    ends_with 2
+    equal "seen: 'f.seen' does not count its keys: 'seen create --counted' makes a filter that does" "$(cat said)"
+}
+
 @test "a secret that was read is kept if its file changes" {
     [[ $(seen --version) != *'secrets: not available'* ]] || skip 'built without libsodium'
     seen create --secret s --new-secret -n 100 -p 1e-6 f.seen -k old

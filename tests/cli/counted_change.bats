@@ -64,7 +64,9 @@ counts()
     [ "$stderr" = 'seen: note: 3 records, 2 distinct keys, 2 of them gone; 1 key in the filter' ]
     run -0 --separate-stderr seen add --verbose f.seen -k d -k e
     [ "$stderr" = 'seen: note: 2 records, 2 distinct keys, 1 of them new; 2 keys in the filter' ]
-    seen remove f.seen -k d -k e
+    run -0 --separate-stderr seen remove --verbose f.seen -k e
+    [ "$stderr" = 'seen: note: 1 record, 1 distinct key, 1 of them gone; 1 key in the filter' ]
+    seen remove f.seen -k d
     quiet seen remove f.seen -k d
     [ "$(counts f.seen a b c d e)" = '0 0 0 0 0' ]
     seen verify f.seen
@@ -201,6 +203,8 @@ counts()
     seen add --batch-id one1 f.seen -k 4
     [ "$(counts f.seen 4)" = 2 ]
     # A batch of no keys is not remembered, one that failed neither.
+    run -0 --separate-stderr seen add --batch-id two --verbose f.seen </dev/null
+    [ "$stderr" = 'seen: note: no keys: nothing was done' ]
     quiet seen add --batch-id two f.seen </dev/null
     run -2 seen remove --batch-id two f.seen -k absent
     seen add --batch-id two f.seen -k 4
@@ -315,6 +319,15 @@ chosen to do harm; a filter made with --secret takes them" ]
     done
     [ $failures -ge 4 ]
     [ -z "$(find . -name '.*seen*')" ]
+}
+
+@test "keys for which there is no room in scratch are not left out" {
+    seq 1000 | seen create --counted f.seen
+    cp f.seen old.seen
+    seq 3000000 >keys
+    refuses "seen: cannot write 'scratch file': File too large" \
+        bash -c 'ulimit -f 100; seen remove --skip-absent --memory 16M f.seen keys'
+    cmp f.seen old.seen
 }
 
 @test "two that add at once both do, and readers are not disturbed" {

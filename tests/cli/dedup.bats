@@ -480,6 +480,30 @@ slowly()
     [ "${stderr_lines[1]}" = "seen: warning: 1 records given to 'f.seen' were not printed" ]
 }
 
+@test "a reader that goes away: what was added meanwhile is counted, too" {
+    local process
+    [ "$(nproc)" -gt 1 ] || skip 'needs two threads'
+    seen create --empty -n 100 f.seen
+    mkfifo in pipe
+    seen dedup -j 2 f.seen in >pipe 2>said &
+    process=$!
+    exec 7<pipe 8>in
+    echo first >&8
+    read -r line <&7
+    [ "$line" = first ]
+    # The next record is added, and waits to be printed, while the last one is added.
+    dd if=/dev/zero of=pipe bs=4096 oflag=nonblock 2>full || true
+    echo second >&8
+    until_present f.seen second $process
+    echo third >&8
+    until_present f.seen third $process
+    exec 7<&-
+    wait $process && status=0 || status=$?
+    exec 8>&-
+    [ "$status" = 141 ]
+    equal "$(cat said)" "seen: warning: standard output was closed: 2 records added to 'f.seen' were not printed"
+}
+
 @test "a signal: the batch is finished, printed and synced" {
     # ThreadSanitizer holds signals back from a thread that waits for a lock, as one of two would.
     local threads=2

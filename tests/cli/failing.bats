@@ -212,6 +212,11 @@ the last of them may be missing, and no keys can be added before 'seen verify --
     [ "${#stderr_lines[@]}" = 2 ]
     run -0 --separate-stderr seen stats --prometheus f.seen g.seen
     [ "$(grep '^seen_filter_clean' <<<"$output")" = $'seen_filter_clean{file="f.seen"} 0\nseen_filter_clean{file="g.seen"} 1' ]
+    # How many keys there are is not known, whether another program counts them or not.
+    seen create --layout redisbloom -n 1000 r.seen -k a
+    [ "$(fact r.seen keys_added)" = 1 ]
+    run -2 failing fdatasync:3:EIO seen add r.seen -k c
+    [ "$(fact r.seen keys_added)" = null ]
 }
 
 @test "a sync that fails in dedup, before or after printing, is told once" {

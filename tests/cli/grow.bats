@@ -288,6 +288,25 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$({ seq 1200100; seq 10000001 13200000; printf '%s\n' other new; } | seen query -c shared.seen)" = 4400102 ]
 }
 
+@test "a filter that has the most layers is full at last, and says so" {
+    local i
+    for i in {1..31}; do
+        seq "${i}000" "${i}250" | head -n $((200 + i)) | seen create "f$i"
+    done
+    seen merge -o m f*
+    says '^load .* of the newest layer, grows when full ' seen stats m
+    seq 1000000 4000000 >keys
+    refuses "seen: 'm' is full: it already has the maximum of 42 layers" seen add m keys
+    says '^load +100 % of the newest layer, takes no more keys ' seen stats m
+    says '^when full +full ' seen stats --all m
+    [ "$(fact m keys_left)" = 0 ]
+    # What it has, it has taken in order; and known keys are no new ones.
+    head -n 1000000 keys >first
+    equal "$(seen query -c m first)" 1000000
+    quiet seen add m first
+    seen verify m
+}
+
 @test "a filter that is full to the last key takes known keys of every layer, and gets no layer for them" {
     local low=5000 high=8000 middle bits
     # The most numbers that two layers hold.

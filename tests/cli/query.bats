@@ -264,6 +264,10 @@ like_grep()
     refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list -
     refuses 'seen: standard input is the list: KEYFILE or -k gives the keys' seen query --list - few -
     refuses 'seen: no FILTER given' seen query
+    # Each has a number of 16 bits.
+    mapfile -t others < <(yes -- --also=none | head -n 65535)
+    refuses 'seen: too many filters' seen query "${others[@]}" f.seen few
+    refuses "seen: cannot open 'none': No such file or directory" seen query "${others[@]:1}" f.seen few
     refuses "seen: cannot open 'none': No such file or directory" seen query --list none few
     refuses "seen: cannot open 'none': No such file or directory" seen query --list few --also none few
     run -2 --separate-stderr seen query -f x --list few few

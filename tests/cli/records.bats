@@ -28,6 +28,7 @@ load ../lib/helpers
     reader verify f
     # Several columns are one record: these differ.
     printf 'a,b\n"x,y",z\nx,"y,z"\n"x,y","z"\n' | seen dedup --csv -f a,b | cmp - <(printf 'a,b\n"x,y",z\nx,"y,z"\n')
+    printf 'a,b\n1,2\n1,3\n"1",2\n' | seen dedup --csv -f 0 | cmp - <(printf 'a,b\n1,2\n1,3\n')
     # They are joined by the delimiter, as fields of lines are.
     seen create g -k b,c -k c,a
     printf '1,2,3\na,b,c\n' | seen query --csv -f 2,3 g | cmp - <(printf '1,2,3\na,b,c\n')

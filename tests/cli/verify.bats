@@ -234,6 +234,7 @@ END
     stop_writer TERM
     run -0 --separate-stderr seen verify copy.seen
     [ "$output" = "copy.seen: ok" ]
+    [ "$(state copy.seen)" = writing ]
     run -0 --separate-stderr seen add -k later copy.seen
     [ "$stderr" = "seen: warning: 'copy.seen': a process was killed, or the machine crashed, while keys were added; the last of them may be missing" ]
     run -0 seen verify copy.seen
@@ -241,6 +242,10 @@ END
     # A page that was copied before its mark, and one that is damaged, look the same.
     local last=$((DATA + $(seen stats --json f.seen | jq '.layers[0].bytes') - 100))
     poke torn.seen $last ffffffff
+    run -2 --separate-stderr seen stats torn.seen
+    [[ $output == *'state '*' dirty '* ]]
+    [ "${stderr_lines[0]}" = "seen: 'torn.seen' is damaged: 1 page does not match the checksum, so figures from its bits \
+are unreliable; 'seen verify' names the pages" ]
     for _ in 1 2; do
         run -2 --separate-stderr seen verify torn.seen
         [[ $stderr == "seen: 'torn.seen' is dirty since a crash of the machine or a failed sync, or was copied while keys were added: 1 page does not match, the first at offset "*"; --repair makes a sound file of it" ]]
