@@ -200,6 +200,11 @@ make()
     [ "$(fact f.seen n_design)" = 1000 ]
     run -0 --separate-stderr seen create --dry-run --json --layout guava -p 0.01 g.seen keys
     [ "$(jq -c '.layouts[0] | [.m, .k]' <<<"$output")" = '[9600,7]' ]
+    # Where the layout fixes the size, it is full when half of the bits are set.
+    run -0 --separate-stderr seen create --dry-run --json --layout gozero:bits=20000 g.seen </dev/null
+    [ "$(jq -c '.layouts[0] | [.n_design, .m]' <<<"$output")" = '[990,20000]' ]
+    run -0 --separate-stderr seen create --dry-run --layout gozero:bits=20000 g.seen </dev/null
+    [[ $output == *'is that of the formula for a half-full filter.'* ]]
     [ ! -e g.seen ]
 }
 

@@ -217,6 +217,13 @@ the last of them may be missing, and no keys can be added before 'seen verify --
     [ "$(fact r.seen keys_added)" = 1 ]
     run -2 failing fdatasync:3:EIO seen add r.seen -k c
     [ "$(fact r.seen keys_added)" = null ]
+    # That program's file has it; others have none.
+    run -0 --separate-stderr seen export r.seen -o r
+    [ "${stderr_lines[1]}" = "seen: warning: 'r.seen': the number of its keys is an estimate, from its bits" ]
+    seen create --layout guava -n 1000 q.seen -k a
+    run -2 failing fdatasync:3:EIO seen add q.seen -k c
+    run -0 --separate-stderr seen export q.seen -o q
+    [ "${#stderr_lines[@]}" = 1 ]
 }
 
 @test "a sync that fails in dedup, before or after printing, is told once" {

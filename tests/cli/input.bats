@@ -532,6 +532,11 @@ perl -pe 's/^\\\$HEX\\[(.*)]\$/pack \"H*\", \$1/e' writes the bytes that are mea
     [ "$stderr" = "seen: note: records in 'list' begin with #, and are keys as others; --comments leaves them out" ]
     quiet seen create --force --comments f list
     quiet seen add f list
+    # Among the first 8.
+    { seq 6; printf '# one\n#\n'; } >list
+    run -0 --separate-stderr seen create --force f list
+    [[ $stderr == *'; --comments leaves them out' ]]
+    { seq 7; printf '# one\n#\n'; } | quiet seen create --force f
     # Words with # before them, and a heading.
     printf '#%s\n' a b c | quiet seen create --force f
     printf '# %s\n' 1 | quiet seen create --force f
@@ -580,6 +585,9 @@ hints()
     seq 200000 >input
     hints "$apart" seen create --force -0 f input
     hints "$apart" seen query -v -j4 -0 g input input
+    # Neither where a newline comes late.
+    { head -c 70000 /dev/zero | tr '\0' a; printf '\nb\0'; } >input
+    quiet seen create --force --no-gzip f input
     # A record with newlines in it is a key, and so is a last one without its NUL.
     printf 'a\nb' >input
     quiet seen create --force -0 f input

@@ -157,6 +157,10 @@ not reach the "*" that was asked for" ]]
     refuses "seen: 'own.seen' does not have the layout of another program, so it cannot be exported; 'seen create --layout' makes one that can be, from the keys" \
         seen export own.seen -o own.guava
     refuses "seen: option '--expire': that is too long" seen export --expire 9999999999999999 f.seen -o redis://localhost/k
+    refuses "seen: option '--expire': that is too long" \
+        seen export --expire 4611686018427388 f.seen -o redis://localhost:1/k
+    run -2 seen export --expire 4611686018427387 f.seen -o redis://localhost:1/k
+    [[ $output != *'too long'* ]]
     seen create --layout redisbloom -n 1000 rb.seen -k a
     refuses 'seen: layout redisbloom has two files, which cannot go to standard output' seen export rb.seen -o -
     # RedisBloom's files have suffixes, so one name may stand for two filters.

@@ -311,6 +311,12 @@ END
     [[ $output == 7 && $stderr == "seen: note: only 1 of these 16 keys is in 'f.seen': its keys begin with http:// or "* ]]
     run -0 --separate-stderr seen query f.seen < <(seq 1 15)
     [[ $output == 7 && -z $stderr ]]
+    # Of 128 and more, one in 64.
+    { cat urls; seq 5; } | seen create --force -p 1e-9 f.seen
+    run -0 --separate-stderr seen query -c f.seen < <(seq 2 257)
+    [[ $stderr == "seen: note: only 4 of the first 256 keys are in 'f.seen': its keys begin with http:// or "* ]]
+    run -0 --separate-stderr seen query -c f.seen < <(seq 256)
+    [[ $output == 5 && -z $stderr ]]
 }
 
 @test "no remedy is tried that leaves nothing of a key" {

@@ -485,6 +485,18 @@ like_grep()
         'BEGIN { d = false - expected; exit !(d * d < 25 * false) }'
     run -0 --separate-stderr seen query -c f input
     [ -z "$stderr" ]
+    # What the list confirms is not false.
+    LC_ALL=C sort input >sorted
+    run -0 --separate-stderr seen query --verbose -c --confirm sorted f input
+    [[ $stderr == *' probable false positives: about 0 (current FPR 0.0'* ]]
+    # Of two filters at half of all absent keys, a quarter is absent from both.
+    for name in a b; do
+        seq 100000 | sed "s/^/$name/" | seen create --fixed -n 100000 -p 0.5 "$name"
+    done
+    run -0 --separate-stderr seen query --verbose -c --also b a input
+    [[ $stderr =~ 'current FPR '(0\.[0-9]+)\)$ ]]
+    jq -se --argjson both "${BASH_REMATCH[1]}" 'map(.fpr_current) | (1 - (1 - .[0]) * (1 - .[1]) - $both) | fabs < 0.001' \
+        < <(seen stats --json a b)
 }
 
 @test "a filter that is being written, or was left dirty, still answers" {

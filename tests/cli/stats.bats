@@ -217,6 +217,12 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     [[ ${lines[0]} == 'file '*'a\x1b[31m.seen'* ]]
 }
 
+@test "a forged time that no calendar has is told in seconds" {
+    seen create a.seen -k x
+    forge a.seen made=2**62
+    says '^created +4611686018427387904 s after 1970 +recorded$' seen stats --all a.seen
+}
+
 @test "wrong use" {
     seq 10 | quiet seen create a.seen
     refuses "seen: no FILTER given" seen stats
