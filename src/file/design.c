@@ -94,12 +94,8 @@ static bool too_small(const struct plan *plan, struct err *err)
     num_show_bytes(size, plan->size);
     if (!plan->kind->sizing->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
-    /* The smallest size that is accepted for a file of that length. */
-    uint64_t len = format_file_len(&enough),
-             least = length_varies(plan->kind) ? len + len / 99 : len;
-    while (kept_back(plan->kind, least) < len)
-        least++;
-    num_show_least_bytes(need, least);
+    uint64_t len = format_file_len(&enough); /* which kept_back leaves of the size that is shown */
+    num_show_least_bytes(need, length_varies(plan->kind) ? len + len / 99 : len);
     return fail(err, "%s is too small for %s keys: for an FPR of %s it takes %s", size, n,
                 num_show_fpr(worst, WORST_FPR), need);
 }

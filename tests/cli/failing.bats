@@ -232,6 +232,7 @@ the last of them may be missing, and no keys can be added before 'seen verify --
     run -2 --separate-stderr failing fdatasync:3:EIO \
         seen dedup --sync-every 1 f.seen <(seq 10)
     one_line "seen: cannot sync 'f.seen': Input/output error"
+    [ -z "$output" ]
     [ "$(state f.seen)" = dirty ]
 }
 
