@@ -237,6 +237,14 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
     run -2 seen query -k 1 g.seen
 }
 
+@test "the size that the refusal of a smaller one names is enough" {
+    for n in 30000 40000 50000 80000 90000; do
+        run -2 seen create --force --compact -s 2K f <(seq $n)
+        [[ $output =~ ' it takes '([0-9.]+' KiB')$ ]]
+        seen create --force --compact -s "${BASH_REMATCH[1]}" f <(seq $n)
+    done
+}
+
 @test "wishes that contradict it" {
     refuses "seen: an FPR of 0.6 is too large for a compact filter: it allows 0.5 and less" \
         seen create --compact -p 0.6 -k a f.seen
