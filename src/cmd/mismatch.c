@@ -518,7 +518,7 @@ bool mismatch_note(struct mismatch *m, struct store *s)
     add_difference(&best.of, best.part, m, keys, &what);
     bool whole = theirs->field[0] == 0 && (theirs->how & (READING_CSV | READING_JSONL)) == 0;
     if (cut_otherwise && best.part == 0 && !whole)
-        fail_more(&what, "; its keys were taken with %s", reading_options(theirs, options));
+        fail_more(&what, "; its keys were taken with%s", reading_options(theirs, options));
     say_note("%s", what.text);
     return true;
 }
@@ -553,7 +553,7 @@ bool mismatch_recut(struct mismatch *m, const struct store *s, const struct chun
     fail(err, "nothing was added: ");
     add_none(m, s->name, err);
     fail_more(err,
-              "; its keys were taken with %s, which fits these records too (-f 0 takes them whole)",
+              "; its keys were taken with%s, which fits these records too (-f 0 takes them whole)",
               reading_options(&h->reading, options));
     return true;
 }

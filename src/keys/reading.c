@@ -170,22 +170,22 @@ static void append_delimiter(char *text, unsigned part, unsigned usual)
     if (part == usual)
         return;
     if (plain)
-        append(text, "-d%c ", (int)part);
+        append(text, " -d%c", (int)part);
     else if (part == '\'')
-        append(text, "-d\\' ");
+        append(text, " -d\\'");
     else if (part > ' ' && part <= '~')
-        append(text, "-d'%c' ", (int)part);
+        append(text, " -d'%c'", (int)part);
     else
-        append(text, "-d \"$(printf '\\%03o')\" ", part);
+        append(text, " -d \"$(printf '\\%03o')\"", part);
 }
 
-/* "-f .url"; nothing for a whole value. */
+/* " -f .url"; nothing for a whole value. */
 static void append_names(char *text, const struct reading *r)
 {
     bool plain = true;
     for (unsigned i = 0; text_byte(r, i) != 0; i++)
         plain = plain && (isalnum(text_byte(r, i)) || strchr("._-,", text_byte(r, i)) != NULL);
-    append(text, text_byte(r, 0) == 0 ? "" : plain ? "-f " : "-f '");
+    append(text, text_byte(r, 0) == 0 ? "" : plain ? " -f " : " -f '");
     for (unsigned i = 0; text_byte(r, i) != 0; i++)
         append(text, text_byte(r, i) == '\'' ? "'\\%c'" : "%c", text_byte(r, i));
     append(text, plain ? "" : "'");
@@ -195,12 +195,12 @@ const char *reading_options(const struct reading *r, char *text)
 {
     text[0] = '\0';
     if ((r->how & READING_CSV) != 0) {
-        append(text, "--csv ");
+        append(text, " --csv");
         append_delimiter(text, delimiter(r), ',');
     } else if (has_text(r)) {
-        append(text, "--jsonl ");
+        append(text, " --jsonl");
     } else if ((r->how & READING_WHITESPACE) != 0) {
-        append(text, "-w ");
+        append(text, " -w");
     } else if (r->field[0] != 0) {
         append_delimiter(text, delimiter(r), '\t');
     }
@@ -208,7 +208,7 @@ const char *reading_options(const struct reading *r, char *text)
         append_names(text, r);
         return text;
     }
-    append(text, "-f ");
+    append(text, " -f ");
     for (unsigned i = 0; i < READING_FIELDS && (i == 0 || r->field[i] != 0); i++)
         append(text, "%s%d", i > 0 ? "," : "", r->field[i]);
     append(text, "%s", (r->how & READING_REST) != 0 ? "-" : "");

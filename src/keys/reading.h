@@ -54,7 +54,7 @@ const char *reading_show(const struct reading *r, char *text);
  */
 bool reading_rule(const struct reading *r, struct key_rule *rule);
 
-/* "-d, -f 2", "--csv -f url": the options that cut keys in that way. Writes READING_TEXT bytes at
+/* " -d, -f 2", " --csv -f url": the options that cut keys in that way. Writes READING_TEXT bytes at
  * most; returns `text`. */
 const char *reading_options(const struct reading *r, char *text);
 

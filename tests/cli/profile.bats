@@ -235,6 +235,14 @@ a field; its keys were taken with -d, -f 1"
     run -0 --separate-stderr seen dedup -f 0 f.seen more
     [ "${#lines[@]}" = 300 ]
     [ -z "$stderr" ]
+    # Up to a tenth of the records may lack the field.
+    sed 's/,/,a,/' rows | seen create -d, -f3 third.seen
+    for every in 12 7; do
+        head -n 256 more | sed "s/,/,a,/; 1~${every}s/,a//" >some
+        run --separate-stderr seen add third.seen some
+        echo "$every: $stderr"
+        [[ $every,$stderr == 12,'seen: nothing was added: '* || $every,$stderr == 7,'seen: note: '* ]]
+    done
     # Another feed is none of these. (A pipe might give fewer than 256 keys at first.)
     cp before f.seen
     seq 300 | sed 's/.*/key & of another feed/' >feed
@@ -282,6 +290,11 @@ jsonl|--jsonl -f '."the url"[0]'|--jsonl -f .id
 jsonl|--jsonl -f ".\"o'clock\""|--jsonl -f .id
 comma|-d, -f 2|--csv -f id
 END
+    # All columns of a table.
+    { echo name; seq -f 'x%g' 300; } | seen create --force --csv f.seen
+    run -1 --separate-stderr seen query f.seen < <(seq -f 'a;y%g' 300)
+    equal "$stderr" "seen: note: none of the first 256 keys is in 'f.seen': these have ';' in them, its keys have not: \
+-d';' -f N takes a field; its keys were taken with --csv"
     # What the filter's keys are is not told where theirs are whole lines, or where the same records were taken.
     tail -n +2 comma | cut -d, -f 2 >urls
     seen create --force f.seen urls
