@@ -168,7 +168,7 @@ a field; its keys were taken with -d, -f 1"
         fi
         exec {hold}>&-
     done
-    wait $writer
+    wait "$writer"
     looks f.seen '1 to 5 digits'
     seen verify f.seen
 }

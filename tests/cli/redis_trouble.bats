@@ -69,7 +69,7 @@ LARGE=gozero:bits=4000000 # 500 kB, for 20000 keys with an FPR of 1e-16
     config r 100 0.01 958 7
     for command in 'add keys' 'dedup keys' 'import -o f'; do
         [ "$command" = 'import -o f' ] && at=STRLEN || at=BITCOUNT
-        proxy $at 1 run "kill -STOP ${REDIS_PIDS[a]}; until [ -s pid ]; do sleep 0.01; done; kill -TERM \$(cat pid)"
+        proxy "$at" 1 run "kill -STOP ${REDIS_PIDS[a]}; until [ -s pid ]; do sleep 0.01; done; kill -TERM \$(cat pid)"
         : >pid
         # shellcheck disable=SC2086 # words
         seen ${command/ / "$(uri r redisson proxy)" } >out 2>err 3>&- &

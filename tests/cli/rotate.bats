@@ -144,7 +144,7 @@ warns()
     cp merged before
     mv merged r.seen
     echo >release
-    wait $holder
+    wait "$holder"
     ended=0
     wait $rotation || ended=$?
     equal "$ended" 2
