@@ -251,7 +251,9 @@ first, then the files of keys" seen create $force foreign keys
         seen create --fixed -n 10000 f keys
     rejects "*--capacity 20000" seen create --fixed -n 10000 f <keys
     seen create --fixed --empty -n 10000 like.seen
-    rejects "*--capacity 20000" seen create --like like.seen f keys
+    rejects "*; a filter for them, and others like it, need --capacity 20000" seen create --like like.seen f keys
+    rejects "seen: 20000 distinct keys are more than the 10000 that a generation of the filter is for: *; \
+it needs --capacity 80000" seen create --generations 4 -n 40000 f keys
     only keys like.seen
     # Repeats do not count.
     cat keys keys | quiet seen create --fixed -n 20000 f
