@@ -305,6 +305,10 @@ END
     [[ $stderr == *"' is: these are JSON, its keys are not: --jsonl -f .NAME takes a value; its keys were taken with --csv -f 'the url'" ]]
     run -0 --separate-stderr seen query --csv -f 'the url' f.seen comma
     [ -z "$stderr" ]
+    # Plain names stand without quotes.
+    seen create --force --csv -f id,2 f.seen comma
+    run -1 --separate-stderr seen query f.seen jsonl
+    [[ $stderr == *'; its keys were taken with --csv -f id,2' ]]
 }
 
 @test "records whose field is hardly different fit no filter: they are another feed" {

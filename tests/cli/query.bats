@@ -658,6 +658,7 @@ END
         equal "$(fact f.seen keys_from)" "$made"
     done <<'END'
 -d $'\a' -f 2|field 2 of lines, separated by byte 0x07
+-d ' ' -f 1|field 1 of lines, separated by byte 0x20
 --csv -d $'\a' -f 2|records of CSV, -f 2, separated by byte 0x07
 --csv -d ';' -f u|records of CSV, -f u, separated by ';'
 END
