@@ -901,6 +901,11 @@ TEST(a_layer_takes_its_keys_but_for_those_it_reports_falsely)
         lost += n / STEPS * layer->kind->fpr_at(layer, (s + 0.5) * n / STEPS);
     CHECK(lost > 1000);
     CHECK(fabs((double)chain_takes(&h, 0) - (n - lost + 4 * sqrt(lost) + 1)) < 10);
+    /* Of few keys, none may be lost. A forged layer for no key takes one. */
+    h.layers[0].n_design = 10;
+    CHECK(chain_takes(&h, 0) == 10);
+    h.layers[0].n_design = 0;
+    CHECK(chain_takes(&h, 0) == 1);
 }
 
 int main(void)
