@@ -908,11 +908,44 @@ TEST(a_layer_takes_its_keys_but_for_those_it_reports_falsely)
     CHECK(chain_takes(&h, 0) == 1);
 }
 
+TEST(a_new_layer_begins_with_its_own_keys_and_time)
+{
+    static const struct key_rule rule;
+    struct header h;
+    struct err err;
+    uint64_t now = format_now();
+    /* It was made for fewer keys than came before its second layer. */
+    header_begin(&h, &rule, false);
+    MUST(chain_start_growing(&h, kind_usual(), 1000, 0.5, true, &err));
+    h.made = 100;
+    h.counters.keys_added = 5000;
+    MUST(chain_grow(&h, "g", &err));
+    CHECK(h.layers[1].since >= now && h.layers[1].n_before == 5000);
+    CHECK(chain_distinct(&h, &(struct counters){.keys_added = 8000}, 1) > 3001);
+    /* The clock was set back, by less than a period. */
+    header_begin(&h, &rule, false);
+    MUST(chain_start_ring(&h, kind_usual(), 2, 1000, 0.1, &err));
+    h.period = 1000;
+    struct layer *newest = &h.layers[chain_newest(&h)], *oldest = &h.layers[0];
+    newest->since = now + 500;
+    oldest->fpr_closed = 0.01;
+    chain_void(&h);
+    chain_renew(&h, 0);
+    CHECK(oldest->since == now + 500 && oldest->fpr_closed == 0);
+    CHECK(oldest->generation == newest->generation + 1);
+    /* Without a period, times are only shown. */
+    h.period = 0;
+    chain_void(&h);
+    chain_renew(&h, (unsigned)chain_find_void(&h));
+    CHECK(h.layers[chain_newest(&h)].since < now + 500);
+}
+
 int main(void)
 {
     if (!scratchdir_enter())
         return 1;
     RUN(counters_below_those_of_a_layer_are_no_keys);
+    RUN(a_new_layer_begins_with_its_own_keys_and_time);
     RUN(a_rotation_that_is_cut_off_loses_nothing_that_lives);
     RUN(a_turn_of_several_rotations_that_is_cut_off_leaves_a_sound_file);
     RUN(another_rotation_takes_up_one_that_was_cut_off);
