@@ -634,12 +634,14 @@ slowly()
     seq 1000001 1130000 >in
     # 1000 KiB: 128000 records of 8 bytes, or 102400 with their signs.
     for options in '' --annotate; do
+        # What is known divides the last records that find room.
         seen create --force --empty -n 200k -p 1e-6 f.seen
+        quiet seen add f.seen -k 1100000
         # shellcheck disable=SC2086 # an option or none
         run -2 --separate-stderr bash -c 'ulimit -f 1000; seen dedup "$@" >out' - $options f.seen in
         [ "${stderr_lines[0]}" = 'seen: cannot write standard output: File too large' ]
-        left="$(($(fact f.seen keys_added) - 128000)) records added to"
-        [ -z "$options" ] || left="$(($(fact f.seen records) - 102400)) records given to"
+        left="$(($(fact f.seen keys_added) - 128001)) records added to"
+        [ -z "$options" ] || left="$(($(fact f.seen records) - 102401)) records given to"
         [ "${stderr_lines[1]}" = "seen: warning: $left 'f.seen' were not printed" ]
     done
 }

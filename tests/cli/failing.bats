@@ -210,6 +210,9 @@ end()
 the last of them may be missing, and no keys can be added before 'seen verify --repair'" ]
     [ "${stderr_lines[1]}" = "seen: warning: 'g.seen': one of its two headers is damaged; 'seen verify' says more" ]
     [ "${#stderr_lines[@]}" = 2 ]
+    refuses "seen: 'f.seen' is dirty since a crash of the machine or a failed sync: 'seen verify --repair' makes a sound file of it" \
+        seen add --verbose f.seen -k d
+    [ "${#stderr_lines[@]}" = 1 ]
     run -0 --separate-stderr seen stats --prometheus f.seen g.seen
     [ "$(grep '^seen_filter_clean' <<<"$output")" = $'seen_filter_clean{file="f.seen"} 0\nseen_filter_clean{file="g.seen"} 1' ]
     # How many keys there are is not known, whether another program counts them or not.
