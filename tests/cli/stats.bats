@@ -115,12 +115,16 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     done
     says '^file size +[0-9.]+ KiB, [0-9.]+ bits a key +exact$' seen stats a.seen
     seen create --grow -n 300 grows.seen keys
+    says '^load +[0-9.]+ %, grows when full +estimated$' seen stats grows.seen
     seen add grows.seen <(seq 1001 3000)
     says '^load +[0-9.]+ % of the newest layer, grows when full +estimated$' seen stats grows.seen
     says '^load +[0-9.]+ % +estimated$' seen stats --all grows.seen
     seen stats --json grows.seen | jq -e '.load > 0 and .load == .layers[-1].load and .n_design == null'
     seen create --generations 2 -n 3000 ring.seen keys
     says '^load +[0-9.]+ % of the newest generation +estimated$' seen stats ring.seen
+    equal "$(labels ring.seen)" "${usual/keys/$'keys\ngenerations'}"
+    seen create --forget-after 30d -n 30000 ring.seen --force keys
+    equal "$(labels ring.seen)" "${usual/keys/$'keys\nforgets after'}"$'\nhas keys until'
     seen create --fixed --trim -i --secret secret --new-secret private.seen keys
     equal "$(labels private.seen)" "$usual"$'\nkey preparation\nsecret'
     seen create --layout guava guava.seen keys
@@ -217,10 +221,15 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     [[ ${lines[0]} == 'file '*'a\x1b[31m.seen'* ]]
 }
 
-@test "a forged time that no calendar has is told in seconds" {
+@test "forged times: what no calendar has is told in seconds, and the future has no age" {
     seen create a.seen -k x
     forge a.seen made=2**62
     says '^created +4611686018427387904 s after 1970 +recorded$' seen stats --all a.seen
+    # Nor has what begins in the future an age.
+    seen create --generations 2 -n 100 ring.seen -k x
+    [ "$(seen stats --json ring.seen | jq .layers[2].age_seconds)" -lt 1000 ]
+    forge ring.seen layer.2.since=2**40
+    [ "$(seen stats --json ring.seen 2>said | jq .layers[2].age_seconds)" = null ]
 }
 
 @test "wrong use" {
