@@ -254,6 +254,9 @@ not reach the "*" that was asked for" ]]
             seen create --json --force --layout $layout -n 10 g.seen -k x | jq -e '.caveat | contains("off by")'
             run -0 --separate-stderr seen merge --force --intersect --json -o i.seen f.seen f.seen
             jq -e '.n_low == null and .n_high == null' <<<"$output"
+            run -0 --separate-stderr seen merge --force --verbose -o i.seen f.seen f.seen
+            [[ $stderr =~ ', keys: '[0-9]+', 1 layer'$ ]]
+            seen merge --force --intersect -o i.seen f.seen f.seen
             says '^distinct keys +unknown$' seen stats i.seen
         else
             seen compare --json f.seen f.seen | jq -e '.a_low > 0 and .caveat == null'

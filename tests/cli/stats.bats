@@ -221,6 +221,26 @@ labels() { seen stats "$1" | sed 's/  .*//'; }
     [[ ${lines[0]} == 'file '*'a\x1b[31m.seen'* ]]
 }
 
+@test "percentages have three digits, or two after the point" {
+    local keys shown
+    seen create --counted -p 0 -n 100k --empty empty.seen
+    while read -r keys shown; do
+        cp empty.seen f.seen
+        seen add f.seen <(seq "$keys")
+        says "^load +$shown %, FPR rises when full  exact$" seen stats f.seen
+        # An exact number has no interval.
+        says "^distinct keys +$keys +exact$" seen stats f.seen
+    done <<'END'
+0 0\.00
+9 0\.009
+10 0\.01
+9994 9\.99
+9996 10\.0
+99949 99\.9
+99951 100
+END
+}
+
 @test "forged times: what no calendar has is told in seconds, and the future has no age" {
     seen create a.seen -k x
     forge a.seen made=2**62
