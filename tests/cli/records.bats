@@ -72,6 +72,8 @@ url,a,b\nx,y,"z\nx,y,z\n|(standard input):2: the quote that opens column 3 is ne
 url,a,b\nx,y,z\nx,y,"z\nx,"y",z\n|(standard input):3: the quote that opens column 3 meets, 1 line below, one that closes no field (without --csv, -d and -f take quotes as text)
 id,url\n1,2\n3\n4\n5,6\n|(standard input):3: has 1 column, not 2 (--skip-bad skips such records)
 id,url\n1,a\rb\n|(standard input):2: a CR that no newline follows stands in column 2
+id,url\n1,"a"\rb\n|(standard input):2: a CR that no newline follows stands in column 2
+id,url\n1,"a\nb"\rc\n|(standard input):2: the quote that opens column 2 meets, 1 line below, one that closes no field (without --csv, -d and -f take quotes as text)
 id,url\n"1\n2",x\n3\n|(standard input):4: has 1 column, not 2 (--skip-bad skips such records)
 id,url\n1,\n|(standard input):2: the columns of the key are empty (--skip-bad skips such records)
 id,link\n1,2\n|'(standard input)' has no column 'url'; its columns are 'id', 'link'
@@ -88,6 +90,10 @@ TABLE
         seen create --memory 8M --csv -f url f < <(printf 'url\n1\n"' && head -c 5000000 /dev/zero | tr "\\0" x)
     run -2 --separate-stderr seen dedup --csv -f 2 <<<'id;url'
     equal "$stderr" "seen: '(standard input)' has 1 column, no column 2; is it separated by ';' (-d';')?"
+    # The first record may be as short as the blank lines that are passed over.
+    run -2 --separate-stderr seen dedup --csv --no-header -f 1 < <(printf '\n\r\nx\na,b\n')
+    equal "$output" x
+    equal "$stderr" "seen: (standard input):4: has 2 columns, not 1 (--skip-bad skips such records)"
     printf 'id\turl\n1\t2\n' | seen dedup --csv -f url -d$'\t' | cmp - <(printf 'id\turl\n1\t2\n')
     printf 'id,url\n1,2\n' >a.csv
     printf 'url,id\n2,3\n' >b.csv
@@ -117,6 +123,10 @@ TABLE
     equal "$(printf '{"a":"A"}\n\n{"a":"A"}' | seen query -n --annotate --jsonl -f .a f)" $'1:+\t{"a":"A"}\n2:?\t\n3:+\t{"a":"A"}'
     [[ $(seen stats --all f) == *'lines of JSON, -f .u.n '* ]]
     reader verify f
+    # A byte order mark stands before the first line alone.
+    printf '\xef\xbb\xbf{"a":1}\n{"a":1}\n' | seen dedup --jsonl -f .a | cmp - <(printf '\xef\xbb\xbf{"a":1}\n')
+    run -2 --separate-stderr seen dedup --jsonl -f .a < <(printf '{"a":1}\n\xef\xbb\xbf{"a":2}\n')
+    equal "$stderr" "seen: (standard input):2: is not JSON (column 1) (--skip-bad skips such records)"
     printf '%s\n' '{"a":"x,y","b":"z"}' '{"a":"x","b":"y,z"}' '{"b":"z","a":"x,y"}' >pairs
     seen dedup --jsonl -f .a,.b <pairs | cmp - <(head -n 2 pairs)
     seen create --jsonl -f .a,.b g <<<'{"a":"x\"","b":"y,z"}'

@@ -256,6 +256,26 @@ TEST(many_records_come_in_batches)
 }
 
 /* Whether a batch has made other keys since, and where the key lies. */
+/* In a full batch an empty record is told from the lengths of all. */
+TEST(empty_records_are_counted_wherever_they_are)
+{
+    const struct key_rule rule = {.terminator = '\n'};
+    struct batch *b = batch_new(&rule);
+    for (size_t at = 0; at <= BATCH_MAX; at++) {
+        char text[2 * BATCH_MAX];
+        size_t len = 0;
+        for (size_t i = 0; i < BATCH_MAX; i++) {
+            if (i != at)
+                text[len++] = 'a';
+            text[len++] = '\n';
+        }
+        batch_start(b, text, len);
+        CHECK(batch_next(b) && b->n == BATCH_MAX);
+        CHECK(batch_count_empty(b) == (at < BATCH_MAX));
+    }
+    batch_free(b);
+}
+
 TEST(bytes_of_keys_stay_when_the_batch_is_used_again)
 {
     enum { N = 3 * BATCH_MAX };
@@ -651,6 +671,7 @@ int main(void)
 {
     RUN(rules_make_the_keys_they_should);
     RUN(many_records_come_in_batches);
+    RUN(empty_records_are_counted_wherever_they_are);
     RUN(bytes_of_keys_stay_when_the_batch_is_used_again);
     RUN(good_keys_keep_their_bytes);
     RUN(a_bad_record_ends_the_batches);
