@@ -225,7 +225,7 @@ static int unknown_long(const struct command *command, const char *given)
     for (int i = 0; i < table.n; i++) {
         const char *name = table.opts[i]->name;
         typing_offer(&typing, name);
-        if (strncmp(name, given + 2, len - 2) != 0)
+        if (len == 2 || strncmp(name, given + 2, len - 2) != 0)
             continue;
         int wrote =
             snprintf(candidates + n, sizeof candidates - n, "%s--%s", matches ? ", " : "", name);

@@ -333,6 +333,7 @@ END
     refuses "seen: option '--capacity': 'x' is not a count (such as 1000, 250k, 1M or 1e9)" \
         seen create --cap=x
     refuses "seen: option '--min' is ambiguous: --min-keys, --min-ratio" seen create --min 3
+    refuses "seen: unknown option '--'" seen create --=3
     try 'create '
 }
 
