@@ -411,3 +411,29 @@ keeps()
     seen add u <(seq 2000 40000)
     seen stats --json u | jq -e '(.layers | length) > 1 and .n_estimate != null'
 }
+
+@test "an intersection that takes the place of a filter stops its writers, and a union does not" {
+    seen create --fixed -n 1000 a -k 1
+    seen create --like a b -k 1
+    mkfifo in
+    for way in '' --intersect; do
+        seen add a <in 2>said &
+        writer=$!
+        exec {hold}>in
+        echo "first $way" >&"$hold"
+        until_present a "first $way" $writer
+        # shellcheck disable=SC2086 # none, or one
+        run -0 --separate-stderr seen merge $way --force -o a a b
+        echo "then $way" >&"$hold" || true
+        exec {hold}>&-
+        ended=0
+        wait $writer || ended=$?
+        if [ -z "$way" ]; then
+            equal "$ended $(cat said)$stderr" '0 '
+        else
+            equal "$ended $(cat said)" "2 seen: 'a' was replaced while keys were added: run this again"
+            equal "$stderr" "seen: warning: 'a' was replaced while other processes were adding keys; they stop, and say \
+that they must be run again"
+        fi
+    done
+}
