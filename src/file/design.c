@@ -219,9 +219,9 @@ bool design_layout(const struct design *d, uint64_t n, struct layout_filter *fil
                    struct err *err)
 {
     struct layout_spec spec = *d->layout;
-    spec.n = design_is_sized(d) ? d->n : n;
+    spec.n = d->n;
     spec.p = d->p;
-    return spec.kind->layout->design(&spec, spec.n, spec.p, filter, err);
+    return spec.kind->layout->design(&spec, design_is_sized(d) ? d->n : n, d->p, filter, err);
 }
 
 /* The rule is the same for any number of keys, but not every number can be designed for. */
