@@ -513,7 +513,7 @@ to()
 traced()
 {
     rm -f out
-    strace -qq -o trace -e "trace=${1%%:*}" -e "inject=$1" -P "$PWD/out" "${@:2}" >"$PWD/out"
+    strace -qq -o trace -e "trace=${1%%:*}" -e "inject=$1" -P "$PWD/out" "${@:2}" >out
 }
 
 @test "a closed output is an error, and no file takes its place" {

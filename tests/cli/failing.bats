@@ -615,6 +615,19 @@ where writers by different names may lose keys of each other: it can be read onl
     [[ $output == *longer* ]]
 }
 
+@test "what a killed process left of a new filter is removed by what changes the old one" {
+    mkdir d
+    quiet seen create -n 1000 d/f -k a
+    ln -s d/f link
+    for command in 'add link -k b' 'verify --repair link'; do
+        touch d/.f.aB3xYz.seen-tmp d/.other.aB3xYz.seen-tmp
+        # shellcheck disable=SC2086
+        run -0 seen $command
+        [ ! -e d/.f.aB3xYz.seen-tmp ]
+        [ -e d/.other.aB3xYz.seen-tmp ]
+    done
+}
+
 @test "scratch whose name stays is told, and removed by the next" {
     need_preload
     seq 10 >keys

@@ -372,7 +372,7 @@ are unreliable; 'seen verify' names the pages" ]
     until_waiting f.seen $writer
     mv repaired f.seen
     echo >release
-    wait $holder $writer
+    wait "$holder" $writer
     seen query f.seen -k new
 }
 

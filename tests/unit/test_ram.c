@@ -52,6 +52,10 @@ static void groups_limit(void)
     static char deep[PATH_MAX + 100] = "0::/"; /* longer than any path */
     memset(deep + 4, 'x', PATH_MAX);
     CHECK(limit_of(deep) == UINT64_MAX);
+    deep[3 + PATH_MAX - strlen(top)] = '\0'; /* no room for the NUL */
+    CHECK(limit_of(deep) == UINT64_MAX);
+    deep[3 + PATH_MAX - strlen(top) - 1] = '\0';
+    CHECK(limit_of(deep) == 7000);
     CHECK(ram_group_limit("/nowhere", top) == UINT64_MAX);
 }
 
