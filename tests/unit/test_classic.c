@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "check.h"
 #include "foreign/hash.h"
 #include "foreign/java.h"
@@ -88,6 +89,42 @@ TEST(query_and_add_agree_with_the_positions)
             kind_guava.query(&layer, data, keys, 100, now);
             CHECK(now[0] == UINT64_MAX && now[1] == ((uint64_t)1 << 36) - 1);
         }
+    }
+}
+
+TEST(samples_are_of_the_positions_that_keys_have)
+{
+    static const char *const layouts[] = {"bitsandblooms",     "dcso",      "guava",
+                                          "guava:strategy=32", "redisson",  "spark",
+                                          "spark:version=2",   "redisbloom"};
+    enum { N = 100, MOST_K = 20 };
+    uint64_t state = 5;
+    for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++) {
+        struct err err;
+        struct layout_spec spec;
+        struct layout_filter filter;
+        uint64_t hash[4][N], position[N * MOST_K];
+        MUST(layout_parse(layouts[l], &spec, &err));
+        MUST(spec.kind->layout->design(&spec, 100000, 1e-4, &filter, &err));
+        const struct layout *layout = spec.kind->layout;
+        const struct classic c = classic_of(&filter.layer[0]);
+        MUST(c.k <= MOST_K && layout->value != NULL);
+        /* Of Spark, a lane has 32 bits. Two of four lanes of a sample follow from the others. */
+        for (size_t i = 0; i < N; i++) {
+            hash[0][i] = next(&state) >> (strncmp(layouts[l], "spark", 5) == 0 ? 32 : 0);
+            hash[1][i] = next(&state) >> (strncmp(layouts[l], "spark", 5) == 0 ? 32 : 0);
+            hash[2][i] = hash[0][i], hash[3][i] = hash[1][i];
+            hash[2][i] = bits_draw(&hash[2][i]), hash[3][i] = bits_draw(&hash[3][i]);
+        }
+        layout->positions(&filter.layer[0], (struct hashes){hash[0], N, NULL}, N, position);
+        unsigned wrong_ones = 0;
+        for (size_t i = 0; i < N; i++)
+            for (unsigned j = 0; j < c.k; j++)
+                wrong_ones += layout->value(c.variant, hash[0][i], hash[1][i], j) % c.m !=
+                              position[i * c.k + j];
+        CHECK(wrong_ones == 0);
+        if (!check_ok)
+            printf("# %s: %u\n", layouts[l], wrong_ones);
     }
 }
 
@@ -680,6 +717,7 @@ int main(void)
 {
     RUN(the_modulus_is_exact);
     RUN(query_and_add_agree_with_the_positions);
+    RUN(samples_are_of_the_positions_that_keys_have);
     RUN(pages_are_those_of_the_positions);
     RUN(the_estimate_holds);
     RUN(the_fpr_of_small_filters_is_measured);
