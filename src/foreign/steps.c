@@ -9,7 +9,7 @@ enum {
     FEW = 10,     /* more distinct positions than this add nothing */
     POINTS = 512, /* of the unit square */
     PLACES = 256, /* positions of a key that are looked at; of more, the result is too high */
-    MOST_STEPS = 1 << 10,
+    MOST_STEPS = FEW * (FEW + 1) * (FEW + 2) / 3, /* find: the sum of r (r + 1) for r <= FEW */
 };
 
 /* share[d]: m times the probability that a key has d distinct positions, d < k. */
@@ -50,8 +50,6 @@ static unsigned distinct(const struct steps *s, uint64_t step, double start, dou
 static void add_step(struct steps *s, uint64_t step)
 {
     static const double GOLDEN = 0.6180339887498949;
-    if (s->n_found == MOST_STEPS)
-        return;
     for (uint64_t i = 0; i < s->n_found; i++)
         if (s->found[i] == step)
             return;

@@ -433,8 +433,9 @@ class Trial:
             return f"not one line: {text!r}"
         if "Success" in text or told[0].rstrip().endswith(":"):
             return f"no cause: {text!r}"
-        # A file that cannot be looked at counts as another.
-        if call != "fstat" and os.strerror(error) not in text and not OWN_WORDS.search(told[0]):
+        # A file in use that cannot be looked at counts as another.
+        counts = call == "fstat" and re.search(r"(overwritten|replaced|sorted' is not)", told[0])
+        if not counts and os.strerror(error) not in text and not OWN_WORDS.search(told[0]):
             return f"another cause: {text!r}"
         return None
 
