@@ -437,3 +437,26 @@ that they must be run again"
         fi
     done
 }
+
+@test "a ring that was merged into what has no generations while rotate waits is not rotated" {
+    seen create --generations 3 -n 3000 r.seen -k a
+    seen create --grow g.seen -k b
+    ln r.seen ring
+    seen merge --force -o r.seen r.seen g.seen
+    mv r.seen merged
+    mv ring r.seen
+    hold_lock r.seen
+    seen rotate r.seen 2>said &
+    rotation=$!
+    until_waiting r.seen $rotation
+    cp merged before
+    mv merged r.seen
+    echo >release
+    wait "$holder"
+    ended=0
+    wait $rotation || ended=$?
+    equal "$ended" 2
+    grep "'r.seen' has no generations, so it cannot be rotated" said
+    layers() { seen stats --json "$1" | jq -c "[.layers[] | del(.age_seconds)]"; }
+    equal "$(layers r.seen)" "$(layers before)"
+}

@@ -129,25 +129,3 @@ warns()
     seen rotate r.seen
     equal "$(generations r.seen)" '3 4 5 6'
 }
-
-@test "a ring that was merged into what has no generations while rotate waits is not rotated" {
-    seen create --generations 3 -n 3000 r.seen -k a
-    seen create --grow g.seen -k b
-    ln r.seen ring
-    seen merge --force -o r.seen r.seen g.seen
-    mv r.seen merged
-    mv ring r.seen
-    hold_lock r.seen
-    seen rotate r.seen 2>said &
-    rotation=$!
-    until_waiting r.seen $rotation
-    cp merged before
-    mv merged r.seen
-    echo >release
-    wait "$holder"
-    ended=0
-    wait $rotation || ended=$?
-    equal "$ended" 2
-    grep "'r.seen' has no generations, so it cannot be rotated" said
-    equal "$(layers r.seen)" "$(layers before)"
-}
