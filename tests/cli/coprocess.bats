@@ -98,6 +98,29 @@ PYTHON
     done
 }
 
+@test "a filter that grows is mapped once, by what adds and by what asks" {
+    seen create --grow -n 1000 grows.seen -k 0
+    run -0 python3 - <<'PYTHON'
+import subprocess
+def start(command):
+    return subprocess.Popen(["seen", command, "--annotate", "grows.seen"],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+def ask(p, keys):
+    p.stdin.write("".join(key + "\n" for key in keys).encode())
+    p.stdin.flush()
+    return [p.stdout.readline()[:1] for key in keys]
+def mapped(p):
+    with open("/proc/%d/maps" % p.pid) as maps:
+        return sum("grows.seen" in line and int(line.split()[2], 16) == 0 for line in maps) # the beginnings
+adds, asks = start("dedup"), start("query")
+for i in range(4):
+    ask(adds, ["key %d" % (10 ** i * 9 + j) for j in range(10 ** i * 9)])
+    print(ask(asks, ["key %d" % (10 ** i * 9)]), mapped(adds), mapped(asks))
+PYTHON
+    equal "$output" "$(yes "[b'+'] 1 1" | head -n 4)"
+    [ "$(seen stats --json grows.seen | jq ".layers | length")" -gt 2 ]
+}
+
 @test "the memory of a very long line is given back" {
     [ -z "${SANITIZER-}" ] || skip 'a sanitizer keeps memory that was freed'
     seen create --trim -n 10 long.seen -k 1
