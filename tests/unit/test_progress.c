@@ -35,6 +35,13 @@ static void wait_long(void)
     nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 50000000}, NULL);
 }
 
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 /* Makes `to` stderr. Returns the former one. */
 static int redirect(int to)
 {
@@ -48,9 +55,11 @@ TEST(a_log)
     int end[2];
     CHECK(pipe(end) == 0 && fcntl(end[0], F_SETFL, O_NONBLOCK) == 0);
     int was = redirect(end[1]);
+    double begun = now();
     progress_begin("reading", true, false);
     progress_update(MIB, 4 * MIB, 900000);
-    CHECK_STR(get_said(end[0], 0), "");
+    bool is_early = now() - begun < 1; /* unless the machine stood still */
+    CHECK(get_said(end[0], 0)[0] == '\0' || !is_early);
     wait_long();
     progress_update(MIB, 4 * MIB, 900000);
     static const char begin[] = "seen: reading: 1.00 MiB of 4.00 MiB (25 %), 900k keys, ";
