@@ -94,7 +94,7 @@ static bool too_small(const struct plan *plan, struct err *err)
     num_show_bytes(size, plan->size);
     if (!plan->kind->sizing->size(plan->n, WORST_FPR, &enough))
         return fail(err, "%s is too small for %s keys", size, n);
-    uint64_t len = format_file_len(&enough); /* which kept_back leaves of the size that is shown */
+    uint64_t len = format_file_len(&enough); /* kept_back of the size that is shown */
     num_show_least_bytes(need, length_varies(plan->kind) ? len + len / 99 : len);
     return fail(err, "%s is too small for %s keys: for an FPR of %s it takes %s", size, n,
                 num_show_fpr(worst, WORST_FPR), need);

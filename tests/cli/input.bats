@@ -724,7 +724,7 @@ too_long()
     [ "$output" = "$(cat list)" ]
     too_long long:4 seen query --memory 32M --header 4 f long
     too_long long.gz:4 seen query --memory 32M --header 9 f long.gz
-    # The first record that is no key is named.
+    # The message names the first record without a key.
     { printf '1,x\nbad\n'; tail -n +4 long; } >fields
     refuses 'seen: fields:2: has no field 2 (--skip-bad skips such records)' seen create --memory 32M -d, -f 2 g fields
     # Half is not too long, whether its newline comes or not.

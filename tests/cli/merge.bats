@@ -399,13 +399,13 @@ keeps()
     [ "$(seen query -c again <(seq 8000; seq 500001 560000))" = 68000 ]
 }
 
-@test "what a merge says of its keys, and of those that come later" {
+@test "stats of an intersection, and of a union that grows" {
     seen create a <(seq 1000)
     seen create b <(seq 500 1500)
     seen merge --intersect -o i a b
     [ "$(fact a keys_look_like)" != null ]
     equal "$(fact i keys_look_like)" null
-    # One layer, in which keys are once, and so they are when it has grown.
+    # The union has each key once, also when it has grown.
     seen merge -o u a b
     seen stats --json u | jq -e '[.layers[].age_seconds] | length == 1 and .[0] != null'
     seen add u <(seq 2000 40000)

@@ -118,7 +118,7 @@ or more" seen plan -n 1e12 -p 1e-9
     [ "$output" = "$(seen create --counted --empty -n 1k -p 1e-10 --dry-run --json a.seen)" ]
     [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = counted ]
     jq -e '.kinds[0] | .mutable and .k == 44' <<<"$output"
-    # A compact filter may have this rate, but not with so many keys.
+    # A compact filter reaches this rate only with fewer keys.
     run -0 seen plan --json -n 1000 -p 5e-10
     [ "$(jq -r '.kinds[].kind' <<<"$output" | xargs)" = 'compact counted' ]
     run -0 seen plan --json -n 1e9 -p 5e-10

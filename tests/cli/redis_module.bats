@@ -236,18 +236,26 @@ same()
     [ "$(redis a DBSIZE)" = 1 ]
 }
 
-@test "a client that is ended while it uploads leaves nothing behind" {
+# upload STATUS WORD HOW COMMAND: exports f.seen to key k through a proxy, which runs COMMAND at the client's first WORD
+# (HOW: see redis_proxy.py). The client's process is in `pid`, and ends with STATUS.
+upload()
+{
     local proxy_pid
-    seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
-    python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" \
-        BF.LOADCHUNK 1 run "kill -INT \$(cat pid)" 3>&- &
+    rm -f "$REDIS_DIR/a/proxy"
+    python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" "$2" 1 "$3" "$4" 3>&- &
     proxy_pid=$!
     disown "$proxy_pid"
     await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
     # shellcheck disable=SC2016 # for that shell
-    run -130 sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
+    run "-$1" sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
         -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
     kill "$proxy_pid"
+}
+
+@test "a client that is ended while it uploads leaves nothing behind" {
+    seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
+    # shellcheck disable=SC2016 # for the proxy
+    upload 130 BF.LOADCHUNK run 'kill -INT $(cat pid)'
     [ -z "$output" ]
     [ "$(redis a DBSIZE)" = 0 ]
 }
@@ -256,19 +264,11 @@ same()
 alone() { [ "$(redis a CLIENT LIST | grep -c client)" = 1 ]; }
 
 @test "a client that is killed leaves no temporary key that stays" {
-    local word proxy_pid
+    local word
     seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
     for word in PEXPIRE RENAME; do
-        rm -f "$REDIS_DIR/a/proxy"
-        python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" \
-            $word 1 before "kill -KILL \$(cat pid)" 3>&- &
-        proxy_pid=$!
-        disown "$proxy_pid"
-        await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
-        # shellcheck disable=SC2016 # for that shell
-        run -137 sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
-            -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
-        kill "$proxy_pid"
+        # shellcheck disable=SC2016 # for the proxy
+        upload 137 $word before 'kill -KILL $(cat pid)'
         eventually alone
         for key in $(redis a --scan); do
             [ "$(redis a PTTL "$key")" -gt 0 ]
