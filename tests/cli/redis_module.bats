@@ -247,8 +247,9 @@ upload()
     disown "$proxy_pid"
     await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
     # shellcheck disable=SC2016 # for that shell
-    run "-$1" sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
+    run sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
         -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
+    [ "$status" = "$1" ]
     kill "$proxy_pid"
 }
 
