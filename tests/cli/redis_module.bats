@@ -236,27 +236,29 @@ same()
     [ "$(redis a DBSIZE)" = 1 ]
 }
 
-# upload STATUS WORD HOW COMMAND: exports f.seen to key k through a proxy, which runs COMMAND at the client's first WORD
-# (HOW: see redis_proxy.py). The client's process is in `pid`, and ends with STATUS.
-upload()
+# proxy WORD HOW COMMAND: a proxy, which runs COMMAND at the client's first WORD (HOW: see redis_proxy.py)
+proxy()
 {
-    local proxy_pid
     rm -f "$REDIS_DIR/a/proxy"
-    python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" "$2" 1 "$3" "$4" 3>&- &
+    python3 "$SOURCE/tests/lib/redis_proxy.py" "$REDIS_DIR/a/proxy" "$REDIS_DIR/a/socket" "$1" 1 "$2" "$3" 3>&- &
     proxy_pid=$!
     disown "$proxy_pid"
     await "$proxy_pid" test -S "$REDIS_DIR/a/proxy"
+}
+
+# Exports f.seen to key k through the proxy; the client's process is in `pid`.
+upload()
+{
     # shellcheck disable=SC2016 # for that shell
-    run sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen \
-        -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
-    [ "$status" = "$1" ]
-    kill "$proxy_pid"
+    sh -c 'echo $$ >pid; exec seen "$@"' sh export f.seen -o "redis+unix://$REDIS_DIR/a/proxy?key=k&layout=redisbloom"
 }
 
 @test "a client that is ended while it uploads leaves nothing behind" {
     seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
     # shellcheck disable=SC2016 # for the proxy
-    upload 130 BF.LOADCHUNK run 'kill -INT $(cat pid)'
+    proxy BF.LOADCHUNK run 'kill -INT $(cat pid)'
+    run -130 upload
+    kill "$proxy_pid"
     [ -z "$output" ]
     [ "$(redis a DBSIZE)" = 0 ]
 }
@@ -269,7 +271,9 @@ alone() { [ "$(redis a CLIENT LIST | grep -c client)" = 1 ]; }
     seq 100 | quiet seen create --layout redisbloom -n 100 -p 0.01 f.seen
     for word in PEXPIRE RENAME; do
         # shellcheck disable=SC2016 # for the proxy
-        upload 137 $word before 'kill -KILL $(cat pid)'
+        proxy $word before 'kill -KILL $(cat pid)'
+        run -137 upload
+        kill "$proxy_pid"
         eventually alone
         for key in $(redis a --scan); do
             [ "$(redis a PTTL "$key")" -gt 0 ]
