@@ -134,7 +134,7 @@ BATS  := $(wildcard tests/cli/*.bats)
 FUZZ  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY := $(FUZZ:%=$(BUILD)/replay/%)
 # Under no sanitizer.
-POWER := tests/power/replay.py tests/power/model.py tests/faults/faults.py
+POWER := tests/power/replay.py tests/faults/faults.py
 PRELOADED := $(BUILD)/preload.so
 
 .PHONY: all help deps deps-check deps-ci demo check unit bats fuzz fuzz-replay asan tsan valgrind lint \
@@ -296,10 +296,11 @@ valgrind:
 	$(Q)JOBS=$(JOBS) SANITIZER=valgrind UNDER='valgrind -q --error-exitcode=99 --leak-check=full' \
 	    tests/run $(BUILD) $(MINDED)
 
-## lint: static checks of sources, headers, scripts and manual pages, at zero warnings
+## lint: static checks of sources, headers, scripts and manual pages, at zero warnings, and of the session protocol
 lint:
 	+$(Q)$(PARALLEL) all
-	$(Q)WARN='$(WARN)' OPTIONAL='$(OPTIONAL_CFLAGS)' JOBS=$(JOBS) tests/run $(BUILD) tests/lint
+	$(Q)WARN='$(WARN)' OPTIONAL='$(OPTIONAL_CFLAGS)' JOBS=$(JOBS) tests/run $(BUILD) \
+	    tests/lint tests/power/model.py
 
 ## check-compilers: gcc and clang, both with -Werror, each running the unit tests
 check-compilers:
