@@ -418,6 +418,8 @@ chosen to do harm; a filter made with --secret takes them" ]
         [ $status = $((sync > 0 ? 2 : 0)) ]
         [ $sync = 0 ] || grep '^seen: cannot sync .*: Input/output error$' err
     done
+    # So is one that was added before.
+    refuses "seen: cannot sync 'f.seen': Input/output error" failing fsync:1:EIO seen add --batch-id 3 f.seen -k a
     [ "$(counts f.seen a)" = 4 ]
 }
 

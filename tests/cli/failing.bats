@@ -344,6 +344,16 @@ the last of them may be missing, and no keys can be added before 'seen verify --
     [ "$(seen query -c g.seen <(seq 20000))" = 20000 ]
 }
 
+@test "a file that cannot be opened is not replaced" {
+    need_preload
+    seen create -n 1000 f -k a
+    cp f before
+    # Neither for writing nor for reading. The first call looks for files of dead processes.
+    refuses "seen: cannot open 'f': Permission denied" failing openat:2:EACCES:from seen create --force f -k b
+    cmp f before
+    only before f
+}
+
 @test "a filter in memory for which there is no memory is refused" {
     need_preload
     seq 10 >keys
@@ -584,6 +594,8 @@ where writers by different names may lose keys of each other: it can be read onl
     seq 10 >keys
     INJECT=renameat:1:EIO run -2 --separate-stderr on_fuse fuse create f keys
     one_line "seen: cannot create 'f': Input/output error"
+    INJECT=openat:3:ENOSPC run -2 --separate-stderr on_fuse fuse create f keys
+    one_line "seen: cannot create 'f': No space left on device"
     only keys
     on_fuse fuse create f keys
     [ "$(seen query -c f keys)" = 10 ]

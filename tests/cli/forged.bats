@@ -16,16 +16,22 @@ load ../lib/helpers
     quiet seen shrink --fpr 0.1 f.seen -o out.seen
     equal "$(seen query -c out.seen <(seq 20000))" 20000
     seen verify out.seen
-    forge c.seen entry.0.segments0=65537
-    wanted="matches its checksum, but entry 0 of its directory is not valid"
-    run -2 --separate-stderr seen verify c.seen
-    [[ $stderr == "seen: 'c.seen' is damaged at offset "*": page $page of layer 0 $wanted" ]]
-    run -2 --separate-stderr seen query c.seen -k 1
-    [[ $stderr == "seen: 'c.seen' is damaged: page $page of layer 0 (offset "*") $wanted" ]]
+    seq 20000 | seen create --counted n.seen
+    while read -r filter page change place; do
+        cp "$filter.seen" f.seen
+        forge f.seen "$change"
+        wanted="matches its checksum, but $place of its directory is not valid"
+        run -2 --separate-stderr seen verify f.seen
+        [[ $stderr == "seen: 'f.seen' is damaged at offset "*": page $page of layer 0 $wanted" ]]
+        run -2 --separate-stderr seen query f.seen -k 1
+        [[ $stderr == "seen: 'f.seen' is damaged: page $page of layer 0 (offset "*") $wanted" ]]
+    done <<<"n 0 line.0.entries=0 line 0
+c $page entry.0.zeroes=1 entry 0
+c $page entry.0.segments0=65537 entry 0"
     # Behind the header, 352 bytes, which ends with its checksum, and 4096 bytes of data.
-    poke c.seen $((352 + 4096)) a5
-    refuses "seen: 'c.seen' is damaged at offset $((352 + 4096)): page 1 of layer 0 does not match \
-its checksum (and 1 more place)" seen verify c.seen
+    poke f.seen $((352 + 4096)) a5
+    refuses "seen: 'f.seen' is damaged at offset $((352 + 4096)): page 1 of layer 0 does not match \
+its checksum (and 1 more place)" seen verify f.seen
 }
 
 @test "a layer that is added has a generation and a size that the file can have" {

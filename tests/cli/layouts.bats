@@ -276,6 +276,7 @@ END
         seen query --layout guava like.seen -k a
     quiet seen query --layout dcso -q like.seen -k a
     rejects "seen: no layout 'guave': *" seen stats --layout guave it
+    refuses 'seen: a filter is a file, and cannot come from standard input' seen stats --layout dcso - <it
     head -c 1000 it >part
     rejects "seen: 'part' is not a seen filter*" seen query part -k a
 }
@@ -334,7 +335,8 @@ END
     rm f.seen
     (printf 'QQ==\n'; cat one) >two
     (cat one; printf '\0') >nul
-    for file in two nul it; do
+    (cat one; echo A) >odd
+    for file in two nul odd it; do
         refuses "seen: '$file' is not one filter in base64 with padding (RFC 4648); 'sed -n 1p' takes the first of several lines" \
             seen import --base64 --layout spark $file -o f.seen
     done

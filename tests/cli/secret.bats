@@ -104,6 +104,11 @@ bytes()
     # A pipe has no name that matters.
     chmod 777 own
     seen query -q --secret <(cat s) f.seen -k 1
+    # Nor has a file that was removed.
+    cp own/s gone
+    exec {secret}<gone
+    rm gone
+    quiet seen query -q --secret "/dev/fd/$secret" f.seen -k 1
     chmod 700 own
     [ "$(id -u)" = 0 ] || skip 'only root can give files away'
     chown 1234 s
