@@ -100,6 +100,9 @@ listed()
     seen create --force f.seen -k 99
     seq 10000 99999 | sed '1{h;d};2G' >list
     refuses "seen: 'list' is not sorted as LC_ALL=C sort does it" seen query --confirm list f.seen -k 99
+    # So is the last one.
+    seq 10000 99999 | sed '$s/^9/0/' >list
+    refuses "seen: 'list' is not sorted as LC_ALL=C sort does it" seen query --confirm list f.seen -k 99
     # A key may end in a CR that --crlf has left there, and then in a blank before it.
     printf '0 \r\r\n' >in
     printf '0 \r\n' >list

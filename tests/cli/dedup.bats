@@ -226,6 +226,7 @@ with_signs() { awk '{ print (seen[$0]++ ? "-" : "+") "\t" $0 }'; }
     refuses "seen: cannot open 'c.seen': No such file or directory (--create makes it)" seen dedup c.seen /dev/null
     refuses "seen: cannot create 'none/c.seen': No such file or directory" seen dedup --create none/c.seen /dev/null
     refuses 'seen: 1e+18 keys are more than 64-bit hashes can tell apart' seen dedup --create -n 1e18 c.seen /dev/null
+    refuses 'seen: 1e+18 keys are more than 64-bit hashes can tell apart' seen dedup -n 1e18
     refuses "seen: --capacity and --fpr are for a new filter: they need --create" \
         seen dedup -n 5 b.seen /dev/null
     refuses "seen: option '--capacity' must be more than 0" seen dedup -n 0

@@ -27,6 +27,7 @@ declined()
 @test "guava: a header alone, and a part of one" {
     printf '\1\7\0\0\0\0' >header
     refuses "seen: cannot import 'header' as guava: its number of words is 0" seen import --layout guava header -o f.seen
+    rejects "seen: no layout 'guave': there are guava, *" seen import --layout guave header -o f.seen
     printf '\1\7\0\0\0' >part
     refuses "seen: cannot import 'part' as guava: it ends within its header" seen import --layout guava part -o f.seen
 }

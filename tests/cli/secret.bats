@@ -312,8 +312,8 @@ PYTHON
     unset SEEN_SECRET
     # A filter in memory has one as well, if it is asked for.
     printf '%s\n' a b a | seen dedup --secret s | diff - <(printf '%s\n' a b)
-    # Made by dedup; and grown.
-    seq 500 | seen dedup --create --secret s -p 1e-9 made.seen | diff - <(seq 500)
+    # Made by dedup, from a secret that can be read only once; and grown.
+    seq 500 | seen dedup --create --secret <(cat s) -p 1e-9 made.seen | diff - <(seq 500)
     seq 490 510 | seen dedup --create --secret s made.seen | diff - <(seq 501 510)
     seen create --grow --empty -n 100 -p 1e-9 --secret s grown.seen
     seq 500 | seen add --secret s grown.seen

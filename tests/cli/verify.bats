@@ -296,6 +296,9 @@ are unreliable; 'seen verify' names the pages" ]
     poke c.seen $((to - 300)) 55aa
     refuses "seen: 'c.seen' is damaged in 1 page; 'seen verify' names it" seen create --from c.seen h.seen
     refuses "seen: 'c.seen' is damaged in 1 page; 'seen verify' names it" seen remove c.seen -k 7
+    refuses "seen: 'c.seen' is damaged in 1 page; 'seen verify' names it" seen compare c.seen c.seen
+    rejects "seen: 'c.seen' is damaged: page * of layer 0 (offset *) does not match its checksum" \
+        seen remove c.seen keys
     seen create --layout guava -n 100k l.seen keys
     poke l.seen 40000 55aa
     refuses "seen: 'l.seen' is damaged in 1 page; 'seen verify' names it" seen export l.seen -o l
