@@ -529,6 +529,10 @@ traced()
     quiet closed seen add f.seen -k a
     run -2 bash -c 'seen add f.seen missing.txt <&- >&- 2>&-'
     run -2 bash -c 'seen query f.seen keys 0<&- 1>&- 2>&-'
+    if [ -z "${SANITIZER-}" ] && need_preload; then
+        refuses "seen: cannot open '/dev/null': No such file or directory" \
+            closed failing open:1:ENOENT seen add f.seen -k b
+    fi
     run -0 seen verify f.seen g.seen
     run -0 seen query -q f.seen -k a
     [ "$(size f.seen)" -gt 0 ]
