@@ -145,8 +145,6 @@ static bool open_again(const struct sources *s, struct source_filter *f, struct 
  * have done the same meanwhile. */
 static bool follow(struct sources *s, struct err *err)
 {
-    if (!any_replaced(s))
-        return true;
     for (size_t i = 0; i < s->n; i++)
         if (store_replaced(s->filter[i].now) && !open_again(s, &s->filter[i], err))
             return false;

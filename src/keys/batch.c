@@ -158,8 +158,6 @@ static bool reserve_scratch(struct batch *b, const struct digest *d, const struc
     size_t bytes = (size_t)(b->record[b->n] - b->record[0]);
     size_t fixed = 0, per_byte = prepare_copies(b->rule);
     if (b->rule->csv != NULL || b->rule->paths != NULL || field_joins(b->rule)) {
-        if (bytes > (SIZE_MAX - 1) / 2)
-            return false;
         bytes = 2 * bytes + 1;
         per_byte++;
     }

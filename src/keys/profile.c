@@ -515,8 +515,6 @@ static void keep_least(struct profile_sample *s, struct profile_key key)
     if (at < s->n && s->key[at].hash == key.hash)
         return;
     s->n -= s->n == PROFILE_SAMPLE;
-    if (at > s->n)
-        return;
     memmove(s->key + at + 1, s->key + at, (s->n - at) * sizeof *s->key);
     s->key[at] = key;
     s->n++;
