@@ -83,9 +83,17 @@ static bool is_cut(const struct regular *r, int fd, off_t end)
                              !disk_same_time(&st.port_changed, &r->changed));
 }
 
-static bool fail_cut(const struct source *src, struct err *err)
+/* Reads up to `want` bytes of the file, from byte `at`, behind the first `keep` of the buffer. */
+static bool regular_read(const struct regular *r, const struct source *src, struct chunk *chunk,
+                         size_t keep, size_t want, off_t at, struct err *err)
 {
-    return fail(err, "cannot read '%s': it became shorter", src->name);
+    size_t got;
+    bool ok = disk_read(src->fd, chunk->buffer + keep, want, (uint64_t)at, &got);
+    chunk->filled = keep + got;
+    if (!ok)
+        return source_fail_read(src, err);
+    return got == want || !is_cut(r, src->fd, at + (off_t)got) ||
+           fail(err, "cannot read '%s': it became shorter", src->name);
 }
 
 /* Reads chunk i, up to byte *read_to of the file. The byte before the chunk's range tells whether a
@@ -101,13 +109,11 @@ static bool regular_chunk(const struct regular *r, const struct source *src, uin
     if (!chunk_fit(chunk, LEAD + range + CHUNK_OVERLAP))
         return source_fail_memory(src, err);
 
-    size_t want = before + range + CHUNK_OVERLAP, got;
-    if (!disk_read(src->fd, chunk->buffer + base, want, (uint64_t)at, &got))
-        return source_fail_read(src, err);
-    if (got < want && is_cut(r, src->fd, at + (off_t)got))
-        return fail_cut(src, err);
-    size_t end = chunk->filled = base + got;
-    bool at_eof = got < want;
+    size_t want = before + range + CHUNK_OVERLAP;
+    if (!regular_read(r, src, chunk, base, want, at, err))
+        return false;
+    size_t end = chunk->filled;
+    bool at_eof = end < base + want;
     if (end > LEAD)
         source_count(src, end - LEAD < range ? end - LEAD : range);
 
@@ -121,7 +127,7 @@ static bool regular_chunk(const struct regular *r, const struct source *src, uin
     }
     if (begin >= end) {
         chunk_set(chunk, base, base);
-        *read_to = at + (off_t)got;
+        *read_to = at + (off_t)(end - base);
         return true;
     }
 
@@ -141,13 +147,10 @@ static bool regular_chunk(const struct regular *r, const struct source *src, uin
         if (chunk->buffer_len == end && !chunk_grow(chunk, src))
             return source_fail_memory(src, err);
         want = chunk->buffer_len - end;
-        if (!disk_read(src->fd, chunk->buffer + end, want, (uint64_t)at + (end - base), &got))
-            return source_fail_read(src, err);
-        end += got;
-        chunk->filled = end;
-        at_eof = got < want;
-        if (at_eof && is_cut(r, src->fd, at + (off_t)(end - base)))
-            return fail_cut(src, err);
+        if (!regular_read(r, src, chunk, end, want, at + (off_t)(end - base), err))
+            return false;
+        end = chunk->filled;
+        at_eof = end < chunk->buffer_len;
     }
 }
 
