@@ -363,6 +363,11 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     run -0 --separate-stderr seen dedup --verbose f.seen <(echo two more)
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[1]} == "seen: note: 1 records, 1 new; new ones probably mistaken for known: "* ]]
+    # It is warned of once, in whatever number of chunks the records come.
+    seen create --empty --generations 1 -n 1000 -p 0.001 ring.seen
+    run -0 --separate-stderr seen dedup ring.seen <(seq -f %01500.0f 2000)
+    [ "${#stderr_lines[@]}" = 2 ]
+    [[ ${stderr_lines[0]} == "seen: warning: 'ring.seen' is fuller than it was made for: its current"* ]]
 }
 
 @test "eight processes on one file: nothing twice, nothing missing" {

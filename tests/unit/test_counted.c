@@ -639,6 +639,29 @@ TEST(marks_of_zeros_are_read_in_bounds)
     free_entries(&e);
 }
 
+/* Of the only entry, in bucket 0. */
+TEST(marks_that_disagree_with_the_line_are_refused_and_read_in_bounds)
+{
+    enum { MARKS_LEN = 17, LEN = COUNTED_LINE + MARKS_LEN + COUNTED_SLACK };
+    const struct counted one = {.bits = 7, .low = 0, .entries = 1, .total = 1};
+    uint8_t data[LEN] = {0}, *marks = data + COUNTED_LINE;
+    put_le64(data, MARKS_LEN | (uint64_t)1 << COUNTED_END_BITS);
+    memset(marks, 0xff, MARKS_LEN - 1);
+    marks[MARKS_LEN - 1] = 1;
+    marks[0] = 0xfe;
+    struct counted_set set = counted_set(&one, data, LEN);
+    CHECK_STR(refusal(&set), "");
+    marks[0] = 0xff;
+    CHECK_STR(refusal(&set), damaged);
+    /* No bucket ends in them, but many do behind them. */
+    memset(marks, 0, MARKS_LEN);
+    memset(marks + MARKS_LEN, 0xff, COUNTED_SLACK);
+    uint8_t *fenced = fenced_copy(data, LEN);
+    set = counted_set(&one, fenced, LEN);
+    use(&set);
+    fenced_free(fenced, LEN);
+}
+
 /* A set with one entry, whose count is in the code of order k with c zeros and the number m. */
 static struct counted_set one_count(struct counted_memory *m, unsigned k, unsigned c, uint64_t rest,
                                     unsigned more)
@@ -869,6 +892,7 @@ int main(int argc, char **argv)
     RUN(padding_and_slack_are_zero);
     RUN(sets_cut_anywhere_are_read_in_bounds);
     RUN(marks_of_zeros_are_read_in_bounds);
+    RUN(marks_that_disagree_with_the_line_are_refused_and_read_in_bounds);
     RUN(counts_are_below_2_to_the_64);
     RUN(a_bucket_behind_the_last_one_is_refused);
     RUN(geometry_is_checked);
