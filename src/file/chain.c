@@ -237,9 +237,16 @@ uint64_t chain_oldest_keys(const struct header *h, const struct counters *counte
  * taken to be reported absent. */
 static const double LEAST_ABSENT = 0x1p-30;
 
-/* Steps of distinct keys that lengthen as the layer fills. Each uses the FPR in its middle: where
+/* Follows the filling of a layer that has n keys, while `added` more change a bit of it. The layers
+ * before it report absent keys absent with the probability `passed`, and keep the others out of it.
+ * Returns the number of distinct keys that the layer then has, with those that it falsely reported.
+ * Adds to *dropped how many keys all these layers falsely reported meanwhile: the sum of
+ * fpr / (1 - fpr).
+ *
+ * Steps of distinct keys that lengthen as the layer fills. Each uses the FPR in its middle: where
  * that rises with the m-th power of n, the error is m^2 / STEPS^2 / 24. */
-double chain_fill(const struct layer *layer, double passed, double n, double added, double *dropped)
+static double fill(const struct layer *layer, double passed, double n, double added,
+                   double *dropped)
 {
     enum { STEPS = 32 };
     double left = added, step = fmax(added, n) / STEPS;
@@ -280,7 +287,7 @@ double chain_distinct(const struct header *h, const struct counters *counters, u
 {
     uint64_t n = chain_keys_in(h, counters, i);
     double made = made_in(h, i, n), ignored = 0;
-    return chain_fill(&h->layers[i], 1, made, (double)n - made, &ignored);
+    return fill(&h->layers[i], 1, made, (double)n - made, &ignored);
 }
 
 void chain_given(const struct header *h, const struct counters *counters, double *n,
@@ -294,7 +301,7 @@ void chain_given(const struct header *h, const struct counters *counters, double
             if (is_before(h, j, i) && !format_is_over(h, j))
                 passed *= 1 - h->layers[j].fpr_closed;
         double in_it = 0;
-        chain_fill(&h->layers[i], passed, made, (double)in_layer - made, &in_it);
+        fill(&h->layers[i], passed, made, (double)in_layer - made, &in_it);
         /* A ring's layer takes also the keys that older layers falsely report. */
         *n += (double)in_layer + in_it;
         *dropped += format_forgets(h) ? passed * in_it : in_it;
@@ -311,7 +318,7 @@ void chain_recount(struct layers layers, unsigned threads, struct counters *coun
     layers_census(layers, newest, threads, &census);
     /* As many keys as the bits show were given to the layer. It dropped some of them. */
     double made = made_in(h, newest, UINT64_MAX);
-    chain_fill(layer, 1, made, census.n - made, &dropped);
+    fill(layer, 1, made, census.n - made, &dropped);
     double n = fmax(0, census.n - dropped);
     if (chain_is_exact(h))
         n = fmin(n, (double)layer->n_design);

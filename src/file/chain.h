@@ -106,14 +106,6 @@ uint64_t chain_keys_in(const struct header *h, const struct counters *counters, 
 /* The same of the oldest layer. */
 uint64_t chain_oldest_keys(const struct header *h, const struct counters *counters);
 
-/* Follows the filling of a layer that has n keys, while `added` more change a bit of it. The layers
- * before it report absent keys absent with the probability `passed`, and keep the others out of it.
- * Returns the number of distinct keys that the layer then has, with those that it falsely reported.
- * Adds to *dropped how many keys all these layers falsely reported meanwhile: the sum of
- * fpr / (1 - fpr). */
-double chain_fill(const struct layer *layer, double passed, double n, double added,
-                  double *dropped);
-
 /* The number of distinct keys that layer i was given, by the counters. */
 double chain_distinct(const struct header *h, const struct counters *counters, unsigned i);
 

@@ -119,20 +119,6 @@ static bool is_high(const struct writer *w)
     return keys_in_layer(w) > w->warn_n;
 }
 
-/* Adds to out->dropped the keys that the layer, which the writer leaves, probably took for known.
- */
-static void settle_layer(const struct writer *w)
-{
-    const struct header *h = header_of(w);
-    const struct layer *layer = &h->layers[w->layer];
-    uint64_t end = layer->n_before + chain_keys_in(h, &w->session.counters, w->layer);
-    double dropped = 0, added = (double)(end - w->began);
-    if (w->new == 0 || end <= w->began)
-        return;
-    chain_fill(layer, 1 - w->others_fpr, w->began_n, added, &dropped);
-    w->out->dropped += dropped * (double)w->new / added;
-}
-
 /* The counters alone are not relied on from this part of the limit on. */
 static const double NEAR = 0.9;
 
@@ -150,7 +136,6 @@ static void begin_layer(struct writer *w, size_t n)
         absent *= i == w->layer || format_is_over(h, i) ? 1 : 1 - h->layers[i].fpr_closed;
     w->others_fpr = 1 - absent;
     w->takes = chain_takes(h, w->layer);
-    w->new = 0;
     bool exact = chain_is_exact(h);
     w->warn_n = exact ? INFINITY : keys_at(w, writer_warn_fpr(h));
     w->most = exact && newest(w)->n_design < UINT64_MAX - newest(w)->n_before
@@ -158,8 +143,6 @@ static void begin_layer(struct writer *w, size_t n)
                   : UINT64_MAX;
     w->max_n = limit < 1 ? keys_at(w, limit) : INFINITY;
     count_from(w, chain_distinct(h, &w->session.counters, w->layer));
-    w->began_n = w->n;
-    w->began = w->counted;
     if (w->n > NEAR * w->max_n)
         count_bits(w);
     /* Many keys in an empty layer touch nearly all of its pages: the kernel gives them all at once.
@@ -206,7 +189,6 @@ bool writer_begin(struct writer *w, struct filter *f, const struct add_options *
 
 bool writer_end(struct writer *w, bool sync, struct err *err)
 {
-    settle_layer(w);
     if (w->out->n_new > 0)
         w->session.learned = w->out->learned;
     bool ok = session_end(&w->session, sync, err);
@@ -216,7 +198,6 @@ bool writer_end(struct writer *w, bool sync, struct err *err)
 
 static bool next_layer(struct writer *w, size_t n, struct err *err)
 {
-    settle_layer(w);
     if (!advance(&w->session, w->options.threads, err))
         return false;
     begin_layer(w, n);
@@ -403,10 +384,8 @@ static bool add_piece(struct writer *w, const struct call *c, struct layers_keys
     for (size_t i = 0; i < PIECE_WORDS && !keep_out; i++)
         present[i] |= others[i];
     mark_known(c, p, present);
-    size_t n_new = p->n - bits_count(present, LAYER_BATCH);
     w->session.counters.records += n_given;
-    w->out->n_new += n_new;
-    w->new += n_new;
+    w->out->n_new += p->n - bits_count(present, LAYER_BATCH);
     return true;
 }
 
@@ -529,13 +508,10 @@ static bool catch_up(struct writer *w, size_t n, struct err *err)
 {
     const struct header *h = header_of(w);
     bool same_file = w->has_layer && memcmp(w->id, h->id, sizeof h->id) == 0;
-    bool same = same_file && newest(w)->generation == w->generation;
-    if (same && chain_newest(h) == w->layer)
+    if (same_file && newest(w)->generation == w->generation && chain_newest(h) == w->layer)
         return true;
     if (!same_file && !writer_check(h, filter_name(w), &w->options, err))
         return false;
-    if (same)
-        settle_layer(w);
     begin_layer(w, n);
     return true;
 }

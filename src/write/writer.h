@@ -38,7 +38,7 @@ struct add_options {
 /* The state of adding since writer_begin. */
 struct add_state {
     uint64_t n_new;         /* keys added that were not reported present */
-    double dropped;         /* estimate of new keys taken for present: sum of fpr / (1 - fpr) */
+    double dropped;         /* in Redis: an estimate of new keys taken for present */
     struct profile learned; /* what the keys look like; set by the caller before the end */
     bool too_full;          /* the filter is fuller than designed, and one call warned */
     /* Of the last call. */
@@ -61,8 +61,6 @@ struct writer {
     double n, each;       /* distinct keys then, and for each key that was added since then */
     double each_most;     /* the same, if the layer is as full as before the next count */
     double max_n, warn_n; /* keys in the layer at which the limit, and the warning, is reached */
-    double began_n;       /* keys in the layer when the writer began to add to it ... */
-    uint64_t began, new;  /* ... and keys_added; its keys that were new since then */
     uint64_t takes;       /* keys that change a bit of the layer until it is full */
     uint64_t most; /* keys_added at which an exact layer (chain.h) is full; else UINT64_MAX */
 };
