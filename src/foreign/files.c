@@ -321,10 +321,7 @@ bool foreign_read(struct foreign_files *f, const char *name, const struct layout
     struct err why;
     if (!foreign_open(f, name, spec, dir, err) || !foreign_check(f, name, err))
         return false;
-    bool ok = spec->kind->layout->read(spec, &f->in, filter, bits, &why);
-    for (unsigned i = 0; ok && i < filter->n_layers; i++)
-        ok = spec->kind->check(&filter->layer[i], &why);
-    if (ok)
+    if (spec->kind->layout->read(spec, &f->in, filter, bits, &why))
         return true;
     fail(err, "cannot %s '%s' as %s: %s", done, name, spec->kind->name, why.text);
     err->helps = why.helps;
@@ -349,11 +346,10 @@ bool foreign_recognize(const char *name, bool base64, struct layout_spec *out, s
         return layout_parse("auto", out, err);
     for (unsigned i = 0; (kind = layout_number_of(i)) != NULL; i++) {
         struct foreign_files files;
-        struct layout_spec spec;
+        const struct layout_spec spec = {.kind = kind, .base64 = base64};
         const struct layout *layout = kind->layout;
-        if (layout->recognize == NULL || !layout_parse(kind->name, &spec, err))
+        if (layout->recognize == NULL)
             continue;
-        spec.base64 = base64;
         bool opened = foreign_open(&files, name, &spec, NULL, err);
         any |= opened;
         bool fits = opened && layout->recognize(&files.in);
@@ -372,7 +368,8 @@ bool foreign_recognize(const char *name, bool base64, struct layout_spec *out, s
     if (found == NULL)
         return fail(err, "the layout of '%s' cannot be recognised by its content: give --layout",
                     name);
-    return layout_parse(found->name, out, err);
+    *out = (struct layout_spec){.kind = found};
+    return true;
 }
 
 /* ---- Writing. */

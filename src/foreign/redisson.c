@@ -267,10 +267,9 @@ static bool configure(const struct layout_spec *spec, const char *const *value,
         return fail(err, "its configuration says bits=%" PRIu64 " and k=%u", c.m, c.k);
     classic_begin(spec, &c, &filter);
     layout_show(&filter, text, sizeof text);
-    if (!layout_parse(text, out, err))
-        return false;
+    bool known = layout_parse(text, out, err);
     field_design(value, &c, out);
-    return true;
+    return known;
 }
 
 static const struct layout_redis redis = {fields, config_key, configure};

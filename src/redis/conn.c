@@ -353,8 +353,6 @@ static bool receive_some(struct conn *c)
 enum conn_got conn_next(struct conn *c, struct reply **reply)
 {
     void *parsed = NULL;
-    if (c->expected == 0)
-        return CONN_NOTHING;
     /* Replies that came before a loss are returned before it is reported. */
     if (redisReaderGetReply(c->reader, &parsed) != REDIS_OK) {
         const struct replies *into = c->reader->privdata;
@@ -447,7 +445,5 @@ const char *conn_trouble(const struct conn *c)
 bool conn_is_stale(const struct conn *c)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
-    if (c->failed || c->expected > 0)
-        return true;
     return poll(&p, 1, 0) != 0 && (c->tls == NULL || !tls_is_quiet(c->tls));
 }

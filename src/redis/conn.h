@@ -71,11 +71,11 @@ void conn_queue(struct conn *c, const char *bytes, size_t len, size_t n, struct 
 
 enum conn_got {
     CONN_REPLY,
-    CONN_NOTHING, /* no reply yet, or all have been taken */
+    CONN_NOTHING, /* no reply yet */
     CONN_FAILED,  /* see conn_trouble */
 };
 
-/* Takes the next reply, if it has arrived. */
+/* Takes the next reply, if it has arrived. Only while one is expected. */
 enum conn_got conn_next(struct conn *c, struct reply **reply);
 
 /* Sends and receives on n connections, all of which expect replies, until one of them has received

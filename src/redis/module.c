@@ -137,7 +137,6 @@ static bool take_info(struct redis *r, const struct reply *reply, struct layout_
 static bool take_header(struct redis *r, const struct reply *reply, struct layout_filter *filter,
                         struct err *err)
 {
-    const struct kind *kind = r->spec.kind;
     struct layout_bits unset[LAYOUT_LAYERS];
     struct err why;
     *filter = (struct layout_filter){0};
@@ -150,12 +149,8 @@ static bool take_header(struct redis *r, const struct reply *reply, struct layou
     const struct reply *header = chunk_of(reply);
     const struct layout_foreign in = {
         .name = {"", ""}, .data = {(const uint8_t *)header->text}, .len = {header->n}};
-    if (!kind->layout->read(&r->spec, &in, filter, unset, &why))
-        return redis_unfit(r, err, why.text);
-    for (unsigned i = 0; i < filter->n_layers; i++)
-        if (!kind->check(&filter->layer[i], &why))
-            return redis_unfit(r, err, why.text);
-    return true;
+    return r->spec.kind->layout->read(&r->spec, &in, filter, unset, &why) ||
+           redis_unfit(r, err, why.text);
 }
 
 bool module_look(struct redis *r, struct layout_filter *filter, bool *there, struct err *err)

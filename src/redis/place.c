@@ -404,7 +404,6 @@ static bool check_server(struct redis *r, struct err *err)
 bool redis_settle(struct redis *r, struct err *err)
 {
     struct layout_spec spec = r->spec;
-    struct layout_filter filter;
     const struct key_rule rule = {0};
     struct err why;
     uint64_t len = 0;
@@ -415,9 +414,9 @@ bool redis_settle(struct redis *r, struct err *err)
     /* If there is a configuration, the bitmap may be missing until the first key is added. */
     if (len == 0 && !r->configured)
         return redis_absent(r, err);
-    if (!redis_filter(&spec, &filter, &why) || !filter.layer[0].kind->check(&filter.layer[0], &why))
+    if (!redis_filter(&spec, &r->latest, &why))
         return redis_unfit(r, err, why.text);
-    header_begin_foreign(&r->header, &filter, &rule, true);
+    header_begin_foreign(&r->header, &r->latest, &rule, true);
     r->header.file_len = len;
     struct shape shape = redis_layer(r)->kind->shape(redis_layer(r));
     r->m = shape.m;

@@ -73,8 +73,8 @@ struct redis {
     bool configured;          /* each shard has a configuration */
     struct creation creation; /* of redis_prepare */
 
-    struct layout_filter latest; /* of the Bloom module: from the header that was read last */
-    bool informs;                /* it has no headers, but BF.INFO (valkey-bloom) */
+    struct layout_filter latest; /* from the configuration or header that was read last */
+    bool informs;                /* the Bloom module has no headers, but BF.INFO (valkey-bloom) */
     uint64_t size;               /* then: bytes on the server */
 
     pthread_mutex_t lock;         /* for all that follows */

@@ -56,9 +56,6 @@ static struct {
 
 static bool load_library(struct err *err)
 {
-    static bool loaded;
-    if (loaded)
-        return true;
     /* All symbols now: a call that looks one up later would spill registers, and with them what
      * they hold of a password, to the stack. */
     void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -77,7 +74,6 @@ static bool load_library(struct err *err)
         dlclose(handle);
         return fail(err, "cannot use %s: it has no %s", LIBRARY, missing);
     }
-    loaded = true;
     return true;
 }
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "foreign/foreign.h"
 #include "redis/module.h"
 #include "redis/place.h"
 #include "redis/redis.h"
@@ -20,8 +19,7 @@ static bool pull(struct redis *r, struct layout_filter *filter, struct layout_bi
         return redis_unfit(r, err,
                            "a filter of several shards is not one: give the key of a "
                            "shard, KEY:{0}, without shards=");
-    if (!foreign_filter(&r->header, filter, err))
-        return false;
+    *filter = r->latest;
     uint8_t *data = len <= SIZE_MAX ? malloc(len > 0 ? (size_t)len : 1) : NULL;
     if (data == NULL)
         return fail(err, "out of memory");
