@@ -89,6 +89,8 @@ make()
     # With a number of positions, too; only a capacity that is given must give both by the rule.
     refuses "seen: 9000 bits with 7 positions a key have an FPR of 0.0135 for 1000 keys, which is more than 0.01" \
         seen create --force --layout redisson:bits=9000,k=7 -p 0.01 f.seen keys
+    refuses "seen: 9000 bits with 7 positions a key have an FPR of 0.0135 for 1000 keys, which is more than 0.01" \
+        seen create --force --layout bitsandblooms:bits=9000,k=7 -p 0.01 f.seen keys
     quiet seen create --force --layout redisson:bits=9000,k=7 -p 0.02 f.seen keys
     [ "$(fact f.seen n_design)" = 1000 ]
     quiet seen create --force --layout redisson:bits=9585,k=7 -n 1000 -p 0.01 f.seen keys

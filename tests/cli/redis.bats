@@ -209,8 +209,11 @@ not write" seen query "$name" -k 1
     redis a HSET '{r}:config' size 4294967295
     refuses "seen: cannot use '$name': its configuration says size='4294967295', which Redisson does \
 not write" seen query "$name" -k 1
+    redis a HSET '{r}:config' size 9585 hashIterations 0
+    refuses "seen: cannot use '$name': its configuration says hashIterations='0', which Redisson does \
+not write" seen query "$name" -k 1
     # Insertions and a rate that give another number of positions say nothing.
-    redis a HSET '{r}:config' size 9585 hashIterations 6
+    redis a HSET '{r}:config' hashIterations 6
     equal "$(fact "$name" n_design)" 1107
     redis a HSET '{r}:config' hashIterations 7
     redis a HDEL '{r}:config' size
@@ -613,6 +616,9 @@ no effect" ]
     refuses "seen: --layout is for files, since an address says what is there (URI?layout=SPEC): \
 not with an address in Redis" seen import --layout gozero redis://a/b -o x
     [ ! -e x ]
+    empty k
+    refuses "seen: '$(uri k gozero:bits=20000)' has no generations, so it cannot be rotated" \
+        seen add --rotate-at-capacity "$(uri k gozero:bits=20000)" -k 1
 }
 
 @test "an export that fails leaves no key behind, and what was there" {

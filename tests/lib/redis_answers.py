@@ -196,13 +196,13 @@ def seen(*words):
 failures = tried = 0
 
 
-def judge(what, wrong, typed, ended, before, free):
-    """`free`: the answer does not matter, so the command must end as before."""
+def judge(what, wrong, typed, ended, before, free, reason=""):
+    """`free`: the answer does not matter, so the command must end as before. `reason`: what a message has."""
     global failures, tried
     tried += 1
     status, out, err = ended
     if status == 2:
-        fine = len(err) == 1 and err[0].startswith("seen: ") and before[1].startswith(out)
+        fine = len(err) == 1 and err[0].startswith("seen: ") and reason in err[0] and before[1].startswith(out)
     else:
         fine = status in (0, 1) and (ended[:2] == before[:2] if free else not typed)
     if not fine:
@@ -216,22 +216,34 @@ FREE = {"CLUSTER", "UNLINK", "QUEUED"}
 MADE = FREE | {f"EXEC {i}" for i in range(6)}
 
 
-def every(what, between, prepare, words, free=FREE):
-    """Runs a command with each wrong answer."""
+def stops(asked):
+    """The numbers of commands that get no answer: of few with one name all, of many the first and the last."""
+    for word in set(asked):
+        places = [at for at, other in enumerate(asked) if other == word]
+        yield from places if len(places) <= 6 else (places[0], places[-1])
+
+
+def gone(what, between, prepare, words, free=FREE):
+    """Runs a command with no answer from some command on, or with one error. Returns how it ends else."""
     between.target, between.asked, between.words = None, {}, []
     prepare()
     before = seen(*words)
     assert before[0] in (0, 1), (words, before)
-    # The first command of each name, and the last one: no answer from then on, or one error.
     asked = between.words
-    for stop in sorted({at for word in asked for at in (asked.index(word), len(asked) - 1 - asked[::-1].index(word))}):
+    for stop in sorted(stops(asked)):
         is_free = asked[stop] in free
-        for once in None, b"-ERR no\r\n":
+        for once, reason in (None, " lost: "), (b"-ERR no\r\n", "ERR no"):
             prepare()
             between.words, between.stop, between.once = [], stop, once
             ended = seen(words[0], "--timeout", "0.1", *words[1:])
-            judge(f"{what}: {stop}, {asked[stop]}", once or b"", not is_free, ended, before, is_free)
+            judge(f"{what}: {stop}, {asked[stop]}", once or b"", not is_free, ended, before, is_free, reason)
     between.stop = None
+    return before
+
+
+def every(what, between, prepare, words, free=FREE):
+    """Runs a command with each wrong answer, too."""
+    before = gone(what, between, prepare, words, free)
     count = 0
     for target, value in list(between.asked.items()):
         for wrong, typed in wrong_answers(target, value):
@@ -335,11 +347,19 @@ def bitmaps():
               "import", "--force", uri(spec), "-o", f"{HERE}/i.seen")
         if not config:
             # The last byte of a bitmap, and its size, decide whether it is this filter.
+            gone("query of a short bitmap", between, there, ["query", uri("gozero:bits=2008"), KEYS])
             wrong(between, ("GETRANGE", integer(1)), unexpected, "query", uri("gozero:bits=1999"), KEYS)
             for word in "BITCOUNT", "STRLEN":
                 wrong(between, (word, text(b"x")), unexpected, "query", uri("gozero:bits=4000"), KEYS,
                       true=word == "STRLEN")
             continue
+        gone("export --expire", between, absent, ["export", "--expire", "100", foreign, "-o", uri(spec)], MADE)
+
+        def full():
+            there()
+            subprocess.run(["seen", "add", uri(spec).replace(BETWEEN, SERVER), KEYS], check=True)
+
+        gone("add --max-fpr", between, full, ["add", "--max-fpr", "0.02", uri(spec), KEYS])
         absent()
         wrong(between, ("EXEC", (b"-", b"ERR no")), "the server says 'ERR no'",
               "export", foreign, "-o", uri(spec), true=1)
@@ -387,6 +407,7 @@ def valkey():
     send(SERVER, "BF.RESERVE", "k", "0.01", "30")
     send(SERVER, "BF.MADD", "k", *range(40, 75))
     name = uri("redisbloom")
+    gone("query", between, lambda: None, ["query", name, KEYS])
     known = [text(b"Capacity"), integer(30), text(b"Number of filters"), integer(1), text(b"Size"), integer(300)]
     ratio = [text(b"Error rate"), text(b"0.01")]
     for info in known, known + ratio + [text(b"Expansion rate"), integer(2)], known + [ratio[0], integer(1)]:
