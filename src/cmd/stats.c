@@ -550,8 +550,6 @@ static void add_all_rows(struct report *r, const struct figures *f)
 static void pick_load(struct report *r, const struct report *all, const struct figures *f)
 {
     const struct header *h = f->header;
-    if (!format_grows(h) && h->n_design == 0)
-        return;
     report_pick(r, all, "load");
     if (format_grows(h))
         report_remark(r, keys_left(f) == 0 ? "%s, takes no more keys" : "%s, %s when full",

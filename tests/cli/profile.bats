@@ -334,6 +334,9 @@ END
     [[ $stderr == "seen: note: only 4 of the first 256 keys are in 'f.seen': its keys begin with http:// or "* ]]
     run -0 --separate-stderr seen query -c f.seen < <(seq 256)
     [[ $output == 5 && -z $stderr ]]
+    # Once, however many chunks of records there are.
+    run -0 --separate-stderr seen query -c f.seen < <(seq 2 500000)
+    equal "${#stderr_lines[@]}" 1
 }
 
 @test "no remedy is tried that leaves nothing of a key" {

@@ -140,6 +140,8 @@ like_grep()
     [ "$output" = $'2\n3\n4' ]
     run -0 bash -c '{ seen query -m1 f in - in; head -n 1; } <keys'
     [ "$output" = $'1\n1\n1\n2' ]
+    run -0 bash -c '{ seen query -m2 f in; head -n 1; } <keys'
+    [ "$output" = $'1\n2\n1' ]
     run -0 bash -c '{ seen query --header 2 -m1 f; head -n 1; } <keys'
     [ "$output" = $'1\n2\n3\n4' ]
     run -0 bash -c '{ seen query -m2 f - <keys; } | tail -n 1'
