@@ -587,6 +587,14 @@ PYTHON
         run -2 --separate-stderr seen query -c f n
         [ "${stderr_lines[0]}" = "$message" ]
     done
+    # Of ones, in which any key would be found.
+    seen create --force --fixed --empty -n 1000 sound
+    head -c "$(data sound | wc -c)" /dev/zero | tr '\0' '\377' >ones
+    for write in 'add f -k a' 'dedup f -k a'; do
+        cat <(head -c $((5 * 4096)) sound) ones >f
+        # shellcheck disable=SC2086
+        rejects "seen: 'f' is damaged: page ? of layer 0 (offset *) does not match its checksum" seen $write
+    done
 }
 
 @test "a damaged page is found beside other writers, after one was killed, and in other layers" {

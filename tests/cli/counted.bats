@@ -83,6 +83,13 @@ uniq_counts() { LC_ALL=C sort "$@" | uniq -c | awk '{ print $1 "\t" $2 }'; }
     seen create --counted -p 0.5 --force f -k a -k b -k a
     run -0 seen query --show-counts f -k a
     [ "$output" = $'2\ta' ] || [ "$output" = $'3\ta' ]
+    # Any number of keys, of which some were chosen, may have one fingerprint: that is no contradiction.
+    seen create --counted -n 100 -p 0.1 --force f -k 1
+    seen query f <(seq 200000) >same
+    has_lines same 100
+    seen create --counted -n 100 -p 0.1 --force f same
+    equal "$(fact f fingerprints) $(fact f consistent)" '1 true'
+    seen verify f
 }
 
 @test "--once and --each are refused where nothing counts" {

@@ -362,6 +362,14 @@ the last of them may be missing, and no keys can be added before 'seen verify --
         refuses 'seen: cannot make a filter in memory of 140 KiB: Cannot allocate memory' \
             failing mmap:1:ENOMEM:from seen $command keys
     done
+    # Nor is one whose size is known only when the keys have been counted.
+    local said=''
+    for n in {1..6}; do
+        run --separate-stderr failing "mmap:$n:ENOMEM" seen create -j 1 --force --layout guava -p 0.01 f keys
+        [[ "$status $stderr" == @(0 |2 *': Cannot allocate memory') ]]
+        said+=$stderr
+    done
+    [[ $said == *'cannot make a filter in memory of '* ]]
 }
 
 # Its first layer is full with a million keys. Below some limit there is room for that one alone.

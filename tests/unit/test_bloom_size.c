@@ -22,11 +22,14 @@ static bool near(double got, double want, double relative)
     return ok;
 }
 
-TEST(log_agrees_with_libm)
+TEST(log_and_exp_agree_with_libm)
 {
     for (double x = 1e-300; x < 1e300; x *= 1.37)
         CHECK(fabs(exact_log(x) - log(x)) <= 4e-16 * fabs(log(x)) + 1e-18);
     CHECK(exact_log(1) == 0);
+    for (double x = -1e-9; x > -700; x *= 1.37)
+        CHECK(near(exact_exp_negative(x), exp(x), 3e-9));
+    CHECK(exact_exp_negative(-701) == 0 && exact_exp_negative(-1e9) == 0);
 }
 
 /* These may never change: a file must have the same bytes wherever it is made. */
@@ -310,7 +313,7 @@ TEST(n_at_inverts_fpr)
 
 int main(void)
 {
-    RUN(log_agrees_with_libm);
+    RUN(log_and_exp_agree_with_libm);
     RUN(sizes_are_these_everywhere);
     RUN(bits_per_key_are_as_published);
     RUN(fpr_agrees_with_the_occupancy_law);
