@@ -140,8 +140,6 @@ static void finish_stage(void)
 
 void progress_stage(const char *what)
 {
-    if (!progress.on)
-        return;
     finish_stage();
     snprintf(progress.what, sizeof progress.what, "%s", what);
     progress.began = now();
@@ -185,8 +183,6 @@ void progress_hide(void)
 
 void progress_end(void)
 {
-    if (!progress.on)
-        return;
     finish_stage();
     progress.on = false;
 }

@@ -168,8 +168,6 @@ static uint64_t fewest_pages(struct bloom bloom, uint64_t n, double p, uint64_t 
 bool bloom_size(uint64_t n, double p, struct bloom *out)
 {
     double floor_pages = (double)n * floor_bits(p) / PAGE_BITS;
-    if (floor_pages > (double)BLOOM_MAX_PAGES)
-        return false;
     uint64_t low = floor_pages > 1 ? (uint64_t)floor_pages : 1;
 
     struct bloom best = {0, 0, lines_for(p)};
