@@ -88,7 +88,7 @@ listed()
     # DIGEST:COUNT is named, and nothing that comes near.
     seen create --force f.seen -k 00
     digest=$(printf 'ab%.0s' {1..16})
-    echo "$digest:12" >list
+    echo "$digest:1905" >list
     refuses "seen: lines of 'list' look like DIGEST:COUNT; 'cut -d: -f1 FILE >LIST' makes a list of keys" \
         seen query --confirm list f.seen -k 00
     for line in "$digest" "$digest:" "$digest:1x" "$digest;1" "${digest#a}:1"; do

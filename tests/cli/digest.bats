@@ -125,6 +125,11 @@ sha1sum -z ... | seen ... -0 has none"
     sha1sum -z fs/* >sums0
     run -0 --separate-stderr seen query -0 -c -w -f 1 bad.seen sums0
     [[ $output == 200 && -z $stderr ]]
+    for length in 32 128; do
+        printf '\\%0*d\n' $length 7 >list
+        run -0 --separate-stderr seen dedup list
+        [ "$stderr" = "seen: note: list:1: $says" ]
+    done
     # Passwords with a backslash first.
     printf '%s\n' '\5f4dcc3b5aa765d61d8327deb882cf9' '\5f4dcc3b5aa765d61d8327deb882cf990' | quiet seen create --force f
 }

@@ -564,7 +564,7 @@ hints()
     local apart="end in newlines, not in NUL, so that all of them are one key; without -0 they are separate"
     local mark="begin with a byte order mark, which is taken as part of the first key; 'tail -c +4' drops it"
     quiet seen create -n 1M --empty g
-    printf '%s\0' 1 2 3 >input
+    printf '%s\0' 1 $'2\t' 3 >input
     for way in 'create --force f' 'add g' 'dedup --create -p 0.001 h' 'dedup -j2 h'; do
         # shellcheck disable=SC2086
         hints "$nul" seen $way input

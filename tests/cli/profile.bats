@@ -264,7 +264,7 @@ taken()
 @test "CSV and JSON Lines: a note has the options that the filter's keys were taken with" {
     python3 - <<'PYTHON'
 import json
-for name, delimiter in ("comma", ","), ("tab", "\t"), ("semi", ";"), ("bell", "\a"):
+for name, delimiter in ("comma", ","), ("tab", "\t"), ("semi", ";"), ("bell", "\a"), ("blank", " "):
     with open(name, "w", encoding="utf-8") as out:
         for row in [("id", "the url", "o'clock")] + [(i, "http://a.example/%d" % i, "x") for i in range(300)]:
             out.write(delimiter.join(map(str, row)) + "\n")
@@ -290,6 +290,9 @@ jsonl|--jsonl -f '."the url"[0]'|--jsonl -f .id
 jsonl|--jsonl -f ".\"o'clock\""|--jsonl -f .id
 comma|-d, -f 2|--csv -f id
 END
+    seen create --force -p 1e-9 -d ' ' -f 2 f.seen blank
+    run -1 --separate-stderr seen query -w -f 1 f.seen blank
+    [[ $stderr == *"; its keys were taken with -d \"\$(printf '\\040')\" -f 2" ]]
     # All columns of a table.
     { echo name; seq -f 'x%g' 300; } | seen create --force --csv f.seen
     run -1 --separate-stderr seen query f.seen < <(seq -f 'a;y%g' 300)
@@ -334,6 +337,8 @@ END
     [[ $stderr == "seen: note: only 4 of the first 256 keys are in 'f.seen': its keys begin with http:// or "* ]]
     run -0 --separate-stderr seen query -c f.seen < <(seq 256)
     [[ $output == 5 && -z $stderr ]]
+    run -0 --separate-stderr seen query -c f.seen < <(seq 4 131)
+    [[ $output == 2 && $stderr == "seen: note: only 2 of these 128 keys are in 'f.seen': "* ]]
     # Once, however many chunks of records there are.
     run -0 --separate-stderr seen query -c f.seen < <(seq 2 500000)
     equal "${#stderr_lines[@]}" 1

@@ -662,8 +662,17 @@ END
 -d $'\a' -f 2|field 2 of lines, separated by byte 0x07
 -d ' ' -f 1|field 1 of lines, separated by byte 0x20
 --csv -d $'\a' -f 2|records of CSV, -f 2, separated by byte 0x07
+--csv -d ' ' -f 1|records of CSV, -f 1, separated by byte 0x20
+--csv -d '~' -f 1|records of CSV, -f 1, separated by '~'
+-d '~' -f 1|field 1 of lines, separated by '~'
 --csv -d ';' -f u|records of CSV, -f u, separated by ';'
 END
+    # The highest numbers of fields.
+    { echo -n a; head -c 999999 /dev/zero | tr '\0' ,; echo b; } >records
+    for number in 1000000 -1000000; do
+        quiet seen create --force -d, -f $number f.seen records
+        equal "$(fact f.seen keys_from)" "field $number of lines, separated by ','"
+    done
     # As many fields, and names as long, as the header has room for; and more.
     for i in {1..300}; do
         seq $((100 * i)) $((100 * i + 40)) | paste -sd,
