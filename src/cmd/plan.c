@@ -57,20 +57,18 @@ static void add_layout(struct report *r, const struct plan_layouts *plan,
     const uint64_t n = plan->n != 0 ? plan->n : layer->n_design;
     const uint64_t len = spec->kind->layout->file_len(&filter);
     report_uint(r, NULL, "n_design", FORM_COUNT, EXACT, n);
-    report_uint(r, "m", "m", FORM_COUNT, EXACT, shape.m != 0 ? shape.m : 8 * layer->data_len);
+    report_uint(r, "m", "m", FORM_COUNT, EXACT, shape.m);
     report_uint(r, "k", "k", FORM_COUNT, EXACT, shape.k);
     report_uint(r, "its file", "layout_bytes", FORM_BYTES, EXACT, len);
     report_uint(r, "seen file", "bytes", FORM_BYTES, EXACT, h.file_len);
     report_number(r, "bits/key", "bits_per_key", FORM_DECIMAL, EXACT, 8 * (double)len / (double)n);
     double fpr = layer->kind->fpr_at(layer, (double)n);
     report_number(r, "real FPR", "fpr", FORM_DIGITS, EXACT, fpr);
-    double factor = NAN;
-    if (shape.m != 0) { /* if it is not that of independent positions, it contains an estimate */
-        double load = -expm1(shape.k * (double)n * log1p(-1 / (double)shape.m));
-        bool is_formula = fabs(fpr / pow(load, shape.k) - 1) < 1e-3;
-        factor = is_formula ? NAN : spec->kind->layout->factor;
-    }
-    report_number(r, NULL, "fpr_factor", FORM_DIGITS, ESTIMATED, factor);
+    /* If it is not that of independent positions, it contains an estimate. */
+    double load = -expm1(shape.k * (double)n * log1p(-1 / (double)shape.m));
+    bool is_formula = fabs(fpr / pow(load, shape.k) - 1) < 1e-3;
+    report_number(r, NULL, "fpr_factor", FORM_DIGITS, ESTIMATED,
+                  is_formula ? NAN : spec->kind->layout->factor);
 }
 
 static void add_layouts(struct report *r, const struct plan_layouts *plan,

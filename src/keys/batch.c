@@ -135,7 +135,7 @@ static void cut_records(struct batch *b)
 
 static bool has_terminator(const struct batch *b, size_t i)
 {
-    return b->record[i + 1] > b->record[i] && b->record[i + 1][-1] == b->rule->terminator;
+    return b->record[i + 1][-1] == b->rule->terminator;
 }
 
 /* Record i without its terminator. */

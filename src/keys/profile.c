@@ -217,7 +217,7 @@ static unsigned keep_some(unsigned count, unsigned n, bool any, bool many)
 
 static bool is_many(unsigned count, unsigned n)
 {
-    return count > n / 256 && count > 0;
+    return count > n / 256;
 }
 
 static void halve(struct profile *p)
