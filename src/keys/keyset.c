@@ -262,8 +262,6 @@ static bool spill_worker(void *ctx, unsigned thread, uint64_t w, struct err *err
 
 bool keyset_spill_all(struct keyset *ks, struct err *err)
 {
-    if (ks->arena == NULL)
-        return true;
     if (!parallel_try(ks->spec.workers, ks->spec.workers, spill_worker, ks, err))
         return false;
     keyset_unmap(ks->arena, ks->slabs * SLAB_BYTES);
