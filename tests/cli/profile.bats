@@ -339,6 +339,13 @@ END
     [[ $output == 5 && -z $stderr ]]
     run -0 --separate-stderr seen query -c f.seen < <(seq 4 131)
     [[ $output == 2 && $stderr == "seen: note: only 2 of these 128 keys are in 'f.seen': "* ]]
+    # Of several filters, the first that differs.
+    seen create g.seen <(seq 1000 2000)
+    for filters in 'f.seen --also g.seen' 'g.seen --also f.seen'; do
+        # shellcheck disable=SC2086 # words
+        run -1 --separate-stderr seen query $filters < <(seq 5001 5300)
+        [[ $stderr == "seen: note: none of the first 256 keys is in 'f.seen': its keys begin with http:// or "* ]]
+    done
     # Once, however many chunks of records there are.
     run -0 --separate-stderr seen query -c f.seen < <(seq 2 500000)
     equal "${#stderr_lines[@]}" 1

@@ -246,6 +246,8 @@ bytes()
         seen create --new-secret f.seen keys
     refuses 'seen: --new-secret makes the file of --secret: not with --dry-run' \
         seen create --dry-run --secret s --new-secret f.seen keys
+    refuses 'seen: 1e+18 keys are more than 64-bit hashes can tell apart' \
+        seen create --secret s --new-secret --fixed -n 1e18 f.seen keys
     [ ! -e s ]
     refuses "seen: cannot open secret 's': No such file or directory (--new-secret makes the file)" \
         seen create --secret s f.seen keys
