@@ -344,6 +344,14 @@ the last of them may be missing, and no keys can be added before 'seen verify --
     [ "$(seen query -c g.seen <(seq 20000))" = 20000 ]
 }
 
+@test "no key is added without random numbers" {
+    need_preload
+    seen create -n 1000 f -k a
+    refuses 'seen: cannot get random numbers: Function not implemented' \
+        failing getrandom:1:ENOSYS:from seen add f -k b
+    equal "$(seen query f -k a -k b) $(state f)" 'a clean'
+}
+
 @test "a file that cannot be opened is not replaced" {
     need_preload
     seen create -n 1000 f -k a

@@ -242,6 +242,8 @@ TEST(bytes_shown)
     CHECK_STR(num_show_bytes(b, 1023 * 1024), "1023 KiB");
     CHECK_STR(num_show_bytes(b, 1048064), "1.00 MiB"); /* 1023.5 KiB */
     CHECK_STR(num_show_bytes(b, 1U << 30), "1.00 GiB");
+    CHECK_STR(num_show_bytes(b, (uint64_t)(9.995 * 0x1p50)), "10.0 PiB");
+    CHECK_STR(num_show_bytes(b, (uint64_t)(99.95 * 0x1p50)), "100 PiB");
     CHECK_STR(num_show_bytes(b, UINT64_MAX), "16.0 EiB");
 }
 
@@ -274,7 +276,10 @@ TEST(counts_shown)
     CHECK_STR(num_show_count(b, 1.23456e18), "1.23e+18");
     CHECK_STR(num_show_short(b, 12), "12");
     CHECK_STR(num_show_short(b, 999), "999");
+    CHECK_STR(num_show_short(b, 999.5), "1k");
     CHECK_STR(num_show_short(b, 999.9), "1k");
+    CHECK_STR(num_show_short(b, 9950), "10k");
+    CHECK_STR(num_show_short(b, 999500), "1M");
     CHECK_STR(num_show_short(b, 1200000), "1.2M");
     CHECK_STR(num_show_short(b, 350000), "350k");
     CHECK_STR(num_show_short(b, 9960), "10k");
@@ -292,11 +297,14 @@ TEST(probabilities_and_times_shown)
     CHECK_STR(num_show_fpr(b, 0), "0");
     CHECK_STR(num_show_fpr(b, 1), "1");
     CHECK_STR(num_show_seconds(b, 0.3), "0.3 s");
-    CHECK_STR(num_show_seconds(b, 9.96), "10 s");
+    CHECK_STR(num_show_seconds(b, 9.95), "10 s");
     CHECK_STR(num_show_seconds(b, 59.4), "59 s");
     CHECK_STR(num_show_seconds(b, 59.9), "1 min 00 s");
     CHECK_STR(num_show_seconds(b, 250), "4 min 10 s");
+    CHECK_STR(num_show_seconds(b, 3599.4), "59 min 59 s");
+    CHECK_STR(num_show_seconds(b, 3600), "1 h 00 min");
     CHECK_STR(num_show_seconds(b, 7500), "2 h 05 min");
+    CHECK_STR(num_show_seconds(b, 1e15), "1e+15 s");
     CHECK_STR(num_show_seconds(b, 1e20), "1e+20 s");
 }
 

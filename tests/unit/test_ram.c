@@ -40,12 +40,14 @@ static void groups_limit(void)
 {
     put("a/b/memory.max", "max\n");
     put("a/memory.max", "5000\n");
-    put("memory.max", "7000\n");
+    put("memory.max", "9000\n");
+    put("none/memory.max", "0\n");
     put("memory/x/memory.limit_in_bytes", "3000\n"); /* of version 1 */
     CHECK(limit_of("0::/a/b\n") == 5000);
     CHECK(limit_of("0::/a/b/none\n") == 5000);
-    CHECK(limit_of("0::/\n") == 7000);
-    CHECK(limit_of("0::/c\n") == 7000);
+    CHECK(limit_of("0::/\n") == 9000);
+    CHECK(limit_of("0::/c\n") == 9000);
+    CHECK(limit_of("0::/none\n") == 0);
     CHECK(limit_of("9:cpu,memory:/x\n0::/a\n") == 5000);
     CHECK(limit_of("9:cpu,memory:/x\n") == UINT64_MAX);
     CHECK(limit_of("nonsense\n") == UINT64_MAX);
@@ -55,7 +57,7 @@ static void groups_limit(void)
     deep[3 + PATH_MAX - strlen(top)] = '\0'; /* no room for the NUL */
     CHECK(limit_of(deep) == UINT64_MAX);
     deep[3 + PATH_MAX - strlen(top) - 1] = '\0';
-    CHECK(limit_of(deep) == 7000);
+    CHECK(limit_of(deep) == 9000);
     CHECK(ram_group_limit("/nowhere", top) == UINT64_MAX);
 }
 
