@@ -106,8 +106,6 @@ bool ribbon_add_plain(const struct ribbon_rows *rows, unsigned columns,
     (void)columns;
     while (one == GOES_ON && two == GOES_ON) {
         one = step(&a, &m[0]);
-        if (one == CONTRADICTED)
-            break;
         two = step(&a, &m[1]);
     }
     while (one == GOES_ON && two == ENDED)
