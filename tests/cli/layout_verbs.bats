@@ -195,6 +195,8 @@ not reach the "*" that was asked for" ]]
     run -0 seen create --layout gozero:bits=400001 f.seen keys
     poke f.seen "$(($(seen stats --json f.seen | jq .bytes) - 100))" 5a5a
     run -2 seen verify f.seen
+    run -2 --separate-stderr seen query -c f.seen keys
+    [[ $stderr == "seen: 'f.seen' is damaged: page "* ]]
     run -0 seen verify --repair f.seen
     equal "$(seen query -c f.seen keys)" 100000
 }

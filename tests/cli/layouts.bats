@@ -436,6 +436,24 @@ END
     done
 }
 
+@test "a file that may have changed while it was read is not imported" {
+    need_preload
+    local option n file
+    option=()
+    seq 100 | seen create --layout guava -n 100 -p 0.01 f.seen
+    seen export f.seen -o plain
+    base64 -w 0 plain >text
+    for file in plain text; do
+        [ $file = plain ] || option=(--base64)
+        for ((n = 1; n < 20; n++)); do
+            failing fstat:$n:EIO seen import "${option[@]}" --layout guava $file -o $file.$n 2>>err ||
+                [ ! -e $file.$n ]
+        done
+        grep -qx "seen: '$file' was changed while it was read, or the disk failed" err
+        [ "$(grep -cx "seen: cannot read '$file': Input/output error" err)" = 2 ]
+    done
+}
+
 @test "bitsandblooms: what FromWithM has beyond m stays" {
     golden bitsandblooms/bb_fromwithm_m9001_k5.bloom >longer
     seen import --layout bitsandblooms longer -o f.seen

@@ -93,11 +93,15 @@ class Between:
         self.words = []  # the names of the commands that were answered
         self.stop = None  # the number of the command, from 0, that gets no true answer
         self.once = None  # what it gets instead; None: nothing, and neither do later ones
+        self.ends = False  # then no connection is accepted any more
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self):
         while True:
-            client = self.listener.accept()[0]
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return  # it was shut down
             threading.Thread(target=self.serve, args=(client,), daemon=True).start()
 
     def answer(self, target, value):
@@ -124,6 +128,8 @@ class Between:
                     sent = self.answer("QUEUED" if block else word, answers.read())
                     if len(self.words) == self.stop:
                         if self.once is None:
+                            if self.ends:
+                                self.listener.shutdown(socket.SHUT_RDWR)
                             break
                         sent = self.once
                     self.words.append(word)
@@ -459,13 +465,18 @@ def cluster():
     # A node whose address differs in nothing but the host; and one that does not know its own, and is told of by a
     # socket.
     elsewhere, local = listen(socket.AF_INET, ("127.0.0.2", port)), listen()
-    for asked, host, owner in (between, b"127.0.0.2", elsewhere), (local, b"", between):
+    for asked, host, owner in (between, b"127.0.0.2", elsewhere), (local, b"", between), (local, None, between):
         owner.words = []
         asked.target = "CLUSTER"
         asked.lie = encode(array(array(integer(0), integer(16383), array(text(host), integer(port)))))
         judge("map", asked.lie, True, seen(*words), before, True)
         assert "BITFIELD_RO" in owner.words, host
         between.target, words[1] = None, uri("gozero:bits=2000")
+    # The only node goes, with its connection: no other is asked for a map.
+    words[1] = f"redis://127.0.0.1:{port}/k?layout=gozero:bits=2000&timeout=0.1"
+    between.target, between.lie = "CLUSTER", encode(array(array(integer(0), integer(16383), here)))
+    between.words, between.stop, between.once, between.ends = [], 1, None, True
+    judge("gone", b"", True, seen(*words), before, False)
 
 
 {"bitmaps": bitmaps, "module": module, "valkey": valkey, "cluster": cluster}[PART]()

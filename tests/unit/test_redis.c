@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -233,6 +234,21 @@ TEST(no_server)
     CHECK(open_uri("redis://host.invalid/k", &uri) == NULL);
     CHECK(strncmp(err.text, "cannot connect to 'host.invalid:6379': ", 39) == 0);
     uri_free(&uri);
+}
+
+static int without_descriptors(void *ctx)
+{
+    const struct rlimit none = {0, 0};
+    struct uri uri;
+    (void)ctx;
+    return setrlimit(RLIMIT_NOFILE, &none) != 0 ||
+           open_uri("redis+unix:///absent/socket?key=k", &uri) != NULL ||
+           strstr(err.text, strerror(EMFILE)) == NULL;
+}
+
+TEST(no_descriptor)
+{
+    CHECK(in_child(without_descriptors, NULL) == 0);
 }
 
 /* A server whose queue is full: Linux lets the client wait. */
@@ -959,6 +975,7 @@ TEST(failover)
     DO(pipelines)                                                                                  \
     DO(databases)                                                                                  \
     DO(no_server)                                                                                  \
+    DO(no_descriptor)                                                                              \
     DO(not_accepted)                                                                               \
     DO(passwords)                                                                                  \
     DO(refusals)                                                                                   \
