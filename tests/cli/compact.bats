@@ -168,6 +168,8 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
     seen create --compact --reproducible -p 0.003 b.seen keys
     quiet seen shrink --reproducible --fpr 0.003 -o c.seen a.seen
     cmp b.seen c.seen
+    quiet seen shrink --reproducible --fpr 0.003 -o same.seen b.seen
+    cmp b.seen same.seen
     run -0 seen shrink --json --force -p 0.1 -o c.seen c.seen
     jq -e --argjson size "$(size c.seen)" '.kind == "compact" and .bytes == $size and
         .n_estimate == 250000 and (.fpr_current / 0.1 - 1 | fabs) < 0.02 and

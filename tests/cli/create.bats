@@ -243,6 +243,11 @@ first, then the files of keys" seen create $force foreign keys
     rejects "seen: cannot create 'loop': Too many levels of symbolic links" \
         seen create loop -k a
     only dir dir/target link link2 loop
+    # As many links as Linux follows.
+    for i in {1..41}; do ln -s "$((i - 1))" "dir/$i"; done
+    quiet seen create dir/40 -k a
+    quiet seen query -q dir/0 -k a
+    rejects "seen: cannot create 'dir/41': Too many levels of symbolic links" seen create --force dir/41 -k b
 }
 
 @test "more keys than the capacity are refused with the capacity that they need" {

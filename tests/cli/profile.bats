@@ -198,6 +198,16 @@ a field; its keys were taken with -d, -f 1"
     looks d.seen "3 to 5 bytes, '@', small letters"
     # Too few tell too much; so do some kinds. What is left out stays out.
     seen create few.seen <(head -n 63 numbers)
+    # It begins with 64 keys or more, at least as many as there are.
+    while read -r before more wanted; do
+        cp few.seen begun.seen
+        seen add begun.seen <(seq 64 "$before")
+        seen add begun.seen <(seq $((before + 1)) $((before + more)))
+        looks begun.seen "$wanted"
+    done <<<'63 63 null
+63 64 2 to 3 digits
+64 64 2 to 3 digits
+65 64 null'
     # A profile of the last keys is none of the others.
     cp few.seen slow.seen
     for i in 1 2 3 4 5; do

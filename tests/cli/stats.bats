@@ -404,3 +404,28 @@ unreliable; 'seen verify' names the pages" ]
     seen stats --json both.seen | jq -e '(.layers | length) == 2 and .fpr_at_capacity == null'
     seen stats --json a.seen | jq -e '.fpr_at_capacity > 0'
 }
+
+@test "set bits, and those of the emptiest and fullest lines, are of all layers" {
+    seq 1000 | seen create --grow -n 100 f.seen
+    # The emptiest line is in the last layer first, then in the first one.
+    for last in 5200 9000; do
+        seq "$last" | seen add f.seen
+        seen stats --json f.seen >stats.json
+        PYTHONPATH=$SOURCE/tests/lib PYTHONDONTWRITEBYTECODE=1 python3 - f.seen <<'END'
+import json, sys
+from forge import Forged
+stats = json.load(open('stats.json'))
+with open(sys.argv[1], 'rb') as f:
+    forged = Forged(f.read())
+lines = []
+for i in range(len(stats['layers'])):
+    at = forged.place(i)[0]
+    data = forged.data[at:at + forged.layer(i, 'length')]
+    lines += [bin(int.from_bytes(data[j:j + 64], 'little')).count('1') for j in range(0, len(data), 64)]
+assert len(stats['layers']) > 2
+is_ = [stats['line_min'], stats['line_max'], stats['lines_full'], round(stats['bits_set'], 9)]
+wanted = [min(lines), max(lines), 0, round(sum(lines) / len(lines) / 512, 9)]
+assert is_ == wanted, (is_, wanted)
+END
+    done
+}
