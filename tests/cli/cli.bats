@@ -35,6 +35,8 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         run -0 --separate-stderr seen help "$command"
         [ -z "$stderr" ]
         [[ ${lines[0]} == "Usage: seen $command "* ]]
+        summary=$(seen help --commands | sed -n "s/^$command\t.*\t//p")
+        [ "${lines[1]}" = "${summary^}." ]
         help=$output
         for ask in --help -h --hel; do
             run -0 --separate-stderr seen "$command" $ask
