@@ -321,6 +321,7 @@ END
     done
     seen=$(command -v seen)
     refuses "seen: cannot run 'man 7 seen-keys': No such file or directory" env PATH=/nowhere "$seen" help keys
+    [ "${#stderr_lines[@]}" = 1 ]
     refuses "seen: 'page' is not a command" seen help page
 }
 

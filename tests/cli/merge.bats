@@ -308,6 +308,7 @@ share; compare the filters that it was made of" seen compare i a
 @test "what is missing is named" {
     quiet seen create a -k a
     refuses "seen: no output file given (-o OUT)" seen merge a
+    refuses "seen: no output file given (-o OUT)" seen merge none
     refuses "seen: no FILTER given" seen merge -o out
     [ ! -e out ]
 }
