@@ -159,6 +159,7 @@ END
     refuses "seen: 'x' is not a command" seen x
     refuses "seen: '' is not a command" seen ''
     refuses "seen: 'frobnicate' is not a command" seen help frobnicate
+    refuses "seen: 'frobnicate' is not a command" seen help --options frobnicate
     refuses "seen: unknown option '--frobnicate': a command comes first" seen --frobnicate
     refuses "seen: 'Query' is not a command; did you mean 'query'?" seen Query
     refuses "seen: 'seen help' takes the name of one command" seen help add query

@@ -303,6 +303,9 @@ END
     seen create --force -p 1e-9 -d ' ' -f 2 f.seen blank
     run -1 --separate-stderr seen query -w -f 1 f.seen blank
     [[ $stderr == *"; its keys were taken with -d \"\$(printf '\\040')\" -f 2" ]]
+    seen create --force -p 1e-9 -w -f 2 f.seen blank
+    run -1 --separate-stderr seen query -d ' ' -f 1 f.seen blank
+    [[ $stderr == *"; its keys were taken with -w -f 2" ]]
     # All columns of a table.
     { echo name; seq -f 'x%g' 300; } | seen create --force --csv f.seen
     run -1 --separate-stderr seen query f.seen < <(seq -f 'a;y%g' 300)
