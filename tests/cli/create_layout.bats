@@ -257,7 +257,7 @@ make()
     refuses "seen: Redisson cannot make a filter of more than 4294967294 bits" \
         seen plan --layout redisson -n 2e9 -p 0.01
     says '^redisson +Redisson cannot make a filter of more than 4294967294 bits$' seen plan --layout all -n 2e9 -p 0.01
-    jq -e '.layouts[] | select(.layout == "redisson") | .refused == "Redisson cannot make a filter of more than 4294967294 bits"' \
+    jq -e '.layouts[] | select(.layout == "redisson") | .refused | startswith("Redisson cannot make a filter")' \
         <(seen plan --json --layout all -n 2e9 -p 0.01)
 }
 

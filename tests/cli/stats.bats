@@ -36,7 +36,7 @@ END
     keys='["file","format_version","kind","hash","bytes","bits_per_key","n_design","fpr_design",
            "fpr_current","n_estimate","n_low","n_high","load","keys_added","dropped_estimate","state",
            "epoch","layers","sources"]'
-    seen stats --json a.seen | jq -e "$keys - keys == [] and (has(\"load_all\") | not)"
+    seen stats --json a.seen | jq -e "$keys - keys == [] and (has(\"load_all\") or has(\"forget_after_seconds\") | not)"
     seen stats --json a.seen | jq -e '(keys - (.sources | keys)) == ["layers", "n_high", "n_low", "sources"]'
     seen stats --json a.seen | jq -e '
         .file == "a.seen" and .kind == "bloom" and .hash == "xxh3-64" and .format_version == 1 and

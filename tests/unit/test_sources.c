@@ -88,6 +88,43 @@ TEST(answers_are_void_and_asked_for_again_if_only_times_or_links_change)
     scratchdir_clear();
 }
 
+/* What is asked of one chunk. */
+struct questions {
+    struct feed_part part;
+    int asked;
+    size_t records; /* of the last time */
+};
+
+static bool ask(void *ctx, void *slot, struct err *err)
+{
+    struct questions *q = slot;
+    (void)ctx, (void)err;
+    q->records = 0;
+    while (batch_next(q->part.batch))
+        q->records += q->part.batch->n;
+    /* The time of a file is coarse. */
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    return q->asked++ > 0 || system("touch f") == 0;
+}
+
+TEST(a_chunk_is_asked_again_from_its_beginning)
+{
+    struct keyopt keyopt = KEYOPT_DEFAULT;
+    struct sources s = SOURCES_DEFAULT;
+    struct err err;
+    const struct chunk chunk = {.data = "a\nb\nc\n", .len = 6};
+    make("f", 0);
+    struct questions q = {.part = {.chunk = &chunk, .batch = batch_new(&keyopt.rule)}};
+    if (open_f(&s, &keyopt)) {
+        feed_start(&q.part);
+        CHECK(sources_ask(&s, &q.part, ask, NULL, &q, &err));
+        CHECK(q.asked == 2 && q.records == 3);
+    }
+    batch_free(q.part.batch);
+    sources_close(&s);
+    scratchdir_clear();
+}
+
 /* A file that took the name meanwhile does not make void answers valid. */
 TEST(answers_stay_void_if_another_file_takes_the_name)
 {
@@ -161,6 +198,7 @@ int main(void)
         return 1;
     RUN(answers_of_a_filter_that_is_overwritten_are_void);
     RUN(answers_are_void_and_asked_for_again_if_only_times_or_links_change);
+    RUN(a_chunk_is_asked_again_from_its_beginning);
     RUN(answers_stay_void_if_another_file_takes_the_name);
     RUN(after_a_file_that_does_not_fit_nothing_is_asked);
     RUN(a_filter_is_not_replaced_without_its_list);
