@@ -582,7 +582,7 @@ END
 
 @test "a list like DIGEST:COUNT is noted by others, unless its digests are the keys" {
     local text
-    for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1/' >list
+    for i in 1 2 3; do printf '%s' $i | sha1sum; done | sed 's/ .*/:1905/' >list
     text="seen: note: records in 'list' look like DIGEST:COUNT; to take only the digests as keys, give -d: -f1 \
 and --hex, or --input-digests if the filter has --digest"
     seen create --digest sha1 --empty -n 100 s

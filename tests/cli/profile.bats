@@ -241,6 +241,11 @@ a field; its keys were taken with -d, -f 1"
 -f 2, which fits these records too (-f 0 takes them whole)" seen $command f.seen more
         [ "$(seen query -c -f 0 f.seen more)$(seen query -c -d, -f 2 f.seen more 2>/dev/null)" = 00 ]
     done
+    # However few there are, and if one is there twice.
+    for some in 1p 1,2p 1p\;1,20p; do
+        run -2 --separate-stderr seen add f.seen <(sed -n "$some" more)
+        [[ $stderr == "seen: nothing was added: "* ]]
+    done
     quiet seen add -d, -f 2 f.seen more
     run -0 --separate-stderr seen dedup -f 0 f.seen more
     [ "${#lines[@]}" = 300 ]
