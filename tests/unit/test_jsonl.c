@@ -171,6 +171,16 @@ TEST(depth)
         memset(line + n, ']', n);
         CHECK_STR(look(".", line, 2 * n), n == JSONL_DEPTH ? "-container" : "-broken");
     }
+    struct jsonl_path path;
+    struct err err;
+    const char *text = ".a";
+    char room[sizeof line], want[80];
+    CHECK(jsonl_path(&path, &text, &err));
+    struct jsonl found = jsonl_find(&path, line, sizeof line - 1, room);
+    CHECK(!jsonl_why(&found, line, sizeof line - 1, &err));
+    snprintf(want, sizeof want, "is not JSON of at most %d levels (column %d)", JSONL_DEPTH,
+             JSONL_DEPTH + 1);
+    CHECK_STR(err.text, want);
 }
 
 TEST(a_list_of_paths)
@@ -210,6 +220,8 @@ TEST(reasons)
         {"[1]", "has no such member: it is an array"},
         {"{\"b\":1}", "has no such member"},
         {"{\"a\":null}", "has null there"},
+        {"{\"a\":[]}", "has an object or an array there"},
+        {"{\"a\":\"\\ud800\"}", "has half a surrogate pair there, which UTF-8 cannot spell"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct jsonl_path path;
