@@ -160,6 +160,12 @@ empty() { redis a SETBIT "$1" 0 0 >/dev/null; }
     run -0 --separate-stderr seen query -m 1 "$name" many
     [ "$stderr" = "seen: note: with this number of keys a copy of the filter is faster: seen import 'URI' \
 -o F; seen query F" ]
+    run -0 --separate-stderr seen add "$name" many
+    [ "$stderr" = "seen: note: with this number of keys a copy of the filter is faster: seen import 'URI' \
+-o F; seen add F; seen export --merge F -o 'URI'" ]
+    run -0 --separate-stderr seen dedup "$name" many
+    [ "$stderr" = "seen: note: with this number of keys a copy of the filter is faster: seen import 'URI' \
+-o F; seen query -v F | seen dedup 'URI'" ]
     # From a pipe their number is unknown. A filter that is larger is not copied sooner.
     prints_nothing seen query -q "$name" <(cat many)
     redis a SETBIT large 399999999 0
