@@ -306,6 +306,21 @@ the last of them may be missing, and no keys can be added before 'seen verify --
 }
 
 # A rotation takes the turn three times, and joins the session.
+@test "a layer that a killed rotation was emptying is not checked" {
+    need_preload
+    seq 400 >keys
+    seen create --generations 2 -n 2000 --empty sound
+    for i in 1 2 3; do
+        seen add sound keys
+        [ $i = 3 ] || seen rotate sound
+    done
+    for nth in {3..6}; do
+        cp sound f.seen
+        run -137 failing "pwritev:$nth:kill" seen rotate f.seen
+        equal "$(seen verify f.seen)" 'f.seen: ok'
+    done
+}
+
 @test "a ring is not rotated without each of its locks" {
     need_preload
     seen create --generations 2 -n 1000 f.seen -k 1

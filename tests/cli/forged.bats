@@ -32,6 +32,12 @@ c $page entry.0.segments0=65537 entry 0"
     poke f.seen $((352 + 4096)) a5
     refuses "seen: 'f.seen' is damaged at offset $((352 + 4096)): page 1 of layer 0 does not match \
 its checksum (and 1 more place)" seen verify f.seen
+    # The first page tells of each key in which table it is.
+    poke c.seen 352 a5
+    for key in 1 2 3 4; do
+        refuses "seen: 'c.seen' is damaged: page 0 of layer 0 (offset 352) does not match its checksum" \
+            seen query c.seen -k $key
+    done
 }
 
 @test "a layer that is added has a generation and a size that the file can have" {

@@ -429,6 +429,24 @@ unreliable; 'seen verify' names the pages" ]
     seen stats --json a.seen | jq -e '.fpr_at_capacity > 0'
 }
 
+@test "counters and bits are compared where they should agree, and nowhere else" {
+    seq 1000 >keys
+    seen create a.seen keys
+    seen merge --intersect -o same.seen a.seen a.seen
+    seen create --compact c.seen keys
+    seen merge -o joined.seen c.seen c.seen
+    seen create --generations 2 -n 2000 ring.seen keys
+    seen rotate ring.seen
+    seen add ring.seen keys
+    seen create --layout dcso -n 1000 -p 0.01 dcso.seen keys
+    for file in same joined ring dcso; do
+        equal "$(fact $file.seen consistent)" null
+    done
+    for file in a c; do
+        equal "$(fact $file.seen consistent)" true
+    done
+}
+
 @test "set bits, and those of the emptiest and fullest lines, are of all layers" {
     seq 1000 | seen create --grow -n 100 f.seen
     # The emptiest line is in the last layer first, then in the first one.
