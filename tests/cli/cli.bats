@@ -47,8 +47,11 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
 
 @test "help fits 80 columns and holds no tabs" {
     for command in "${commands[@]}"; do
-        run -0 seen help "$command"
-        run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+        for all in '' --all; do
+            # shellcheck disable=SC2086 # or nothing
+            run -0 seen help "$command" $all
+            run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"
+        done
     done
     run -0 seen --help
     run -1 grep -nE $'^.{81,}|\t| $' <<<"$output"

@@ -95,6 +95,10 @@ dates="$off; it is taken to begin now, and nothing is forgotten"
         older f.seen $((days * DAY))
         warns "seen: warning: 'f.seen': $keeps" seen query -c f.seen <(seq 100)
         [ "$output" = 100 ]
+        cp f.seen g.seen
+        warns "seen: warning: 'g.seen': $dates" seen rotate g.seen
+        warns '' seen query -c g.seen <(seq 100)
+        [ "$output" = 100 ]
         warns "seen: warning: 'f.seen': $dates" seen add f.seen -k new
         warns '' seen query -c f.seen <(seq 100)
         [ "$output" = 100 ]

@@ -133,6 +133,9 @@ TABLE
     [ "$(seen query -c g -k '"x""","y,z"')" = 1 ]
     seen create --jsonl -f .a,.b g --force <<<'{"a":"x\ry","b":"y\nz"}'
     [ "$(printf '"x\ry","y\nz"\0' | seen query -0 -c g)" = 1 ]
+    # What is decoded stands behind the keys before it.
+    printf '%s\n' '{"a":"one","b":"two"}' '{"a":"\u0074hree","b":"4"}' | seen create --jsonl -f .a,.b g --force
+    [ "$(seen query -c g -k one,two -k three,4)" = 2 ]
     printf '%s\n' '{"a":"","b":"z"}' '{"a":"","b":""}' '{"b":"z","a":""}' '{"a":"","b":""}' >pairs
     seen dedup --jsonl -f .a,.b --skip-bad <pairs | cmp - <(head -n 1 pairs)
     seen dedup --jsonl -f .a,.b --keep-bad <pairs | cmp - <(sed 3d pairs)
