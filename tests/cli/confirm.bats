@@ -69,11 +69,13 @@ listed()
 @test "a list of keys that are not prepared is refused" {
     refused() {
         refuses "seen: a line of 'list' $1: keys are listed as the filter prepares them" \
-            seen query --confirm list f.seen -k 00
+            seen query "${@:2}" --confirm list f.seen -k 00
     }
     seen create -i f.seen -k 00
     { seq -w 500; echo A; seq -f 'a%03.0f' 500; } >list
     refused 'has capital letters'
+    printf 'A\r\n' >list
+    refused 'has capital letters' --crlf
     seen create --force --trim f.seen -k 00
     { echo ' 1'; seq -w 5; } >list
     refused 'has blanks around it'
