@@ -368,6 +368,14 @@ seen: warning: 'fixed.seen' is there already, with a capacity of 1000: --capacit
     run -0 --separate-stderr seen dedup ring.seen <(seq -f %01500.0f 2000)
     [ "${#stderr_lines[@]}" = 2 ]
     [[ ${stderr_lines[0]} == "seen: warning: 'ring.seen' is fuller than it was made for: its current"* ]]
+    # The rate is that of all layers, as stats says.
+    seen create --empty --generations 1 -n 1000 -p 0.001 --force ring.seen
+    seen add ring.seen <(seq 1000)
+    seen rotate ring.seen
+    seen add ring.seen <(seq 1001 2900) 2>said
+    run -0 --separate-stderr seen add ring.seen -k 1
+    [[ $stderr =~ 'its current false-positive rate is '([0-9.]+), ]]
+    seen stats --json ring.seen | jq -e "${BASH_REMATCH[1]} / .fpr_current | . > 0.97 and . < 1.03"
 }
 
 @test "eight processes on one file: nothing twice, nothing missing" {

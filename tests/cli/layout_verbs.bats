@@ -199,6 +199,9 @@ not reach the "*" that was asked for" ]]
     [[ $stderr == "seen: 'f.seen' is damaged: page "* ]]
     run -0 seen verify --repair f.seen
     equal "$(seen query -c f.seen keys)" 100000
+    # Bit 400000 is the last one.
+    seen export f.seen -o out
+    equal "$(size out) $(peek out 49999 2)" '50001 ff80'
 }
 
 @test "a file that is not there is not imported" {

@@ -168,6 +168,14 @@ load ../lib/helpers
         [ "$(seen query -c out <(seq 2000; seq 10001 30000))" = 22000 ]
         seen verify out
     done
+    # Two small ones that are a little too full together, which shows when the large ones are apart.
+    rm small
+    quiet seen create --fixed -n 2000 small1 <(seq 1200)
+    quiet seen create --like small1 small2 <(seq 1201 2400)
+    quiet seen create --force --fixed -n 20000 large1 <(seq 10001 15000)
+    quiet seen create --force --like large1 large2 <(seq 15001 20000)
+    run -0 seen merge --force --json -o out small1 small2 large1 large2
+    jq -e '.layers == 3 and .fpr_current < 4.04e-6' <<<"$output"
 }
 
 @test "more filters of one size than a file has layers are united, or refused if they are too full" {
