@@ -95,7 +95,6 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                    struct err *err)
 {
     double m;
-    n = n > 0 ? n : 1;
     p = p > 0 ? p : DEFAULT_FPR;
     if (!classic_size("DCSO's bloom", n, p, CLASSIC_MAX_M, &m, err))
         return false;

@@ -128,7 +128,6 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
                    struct err *err)
 {
     double bits;
-    n = n > 0 ? n : 1;
     p = p > 0 ? p : DEFAULT_FPR;
     if (!classic_size("Guava", n, p, 64 * MAX_WORDS, &bits, err))
         return false;

@@ -126,7 +126,6 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
         if (spec->n == 0 || spec->p <= 0)
             return classic_design_for(&c, n, p, out, err);
     } else {
-        n = n > 0 ? n : 1;
         p = p > 0 ? p : 0.001; /* the program itself has no default */
         if (!size(n, p, &c, err))
             return false;

@@ -116,7 +116,6 @@ static bool design(const struct layout_spec *spec, uint64_t n, double p, struct 
 {
     uint64_t seed;
     double bits;
-    n = n > 0 ? n : 1;
     p = p > 0 ? p : DEFAULT_FPR;
     if (!seed_of(spec, &seed, err) || !classic_size("Spark", n, p, 64 * MOST_WORDS, &bits, err))
         return false;

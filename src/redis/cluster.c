@@ -212,8 +212,6 @@ static void sort_jobs(struct cluster *cl, const struct requests *rq)
         cl->nodes[i].begin = cl->nodes[i].end = 0;
     for (size_t i = 0; i < rq->n; i++) {
         struct job *job = &cl->jobs[i];
-        if (job->state != PENDING)
-            continue;
         const int slot = rq->list[i].slot;
         bool owned = slot >= 0 && cl->owners[slot] != NO_NODE;
         if (!job->asking)
