@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "check.h"
+#include "design.h"
 #include "foreign/hash.h"
 #include "foreign/java.h"
 
@@ -528,6 +529,10 @@ TEST(what_is_wrong_with_a_file_is_said)
         {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\1........"), ""},
         {"spark:version=2,seed=-1", FILE_OF("\0\0\0\2\0\0\0\1\xff\xff\xff\xff\0\0\0\1........"),
          ""},
+        {"spark:version=2,seed=4294967295",
+         FILE_OF("\0\0\0\2\0\0\0\1\xff\xff\xff\xff\0\0\0\1........"), ""},
+        {"spark:version=2,seed=-2147483648",
+         FILE_OF("\0\0\0\2\0\0\0\1\x80\0\0\0\0\0\0\1........"), ""},
         {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0"), "it ends within its header"},
         {"spark", FILE_OF("\0\0\0\2\0\0\0\1\0\0\0\1\0\0\0"), "it ends within its header"},
         {"spark", FILE_OF("\0\0\0\0\0\0\0\1\0\0\0\1........"),
@@ -549,6 +554,7 @@ TEST(what_is_wrong_with_a_file_is_said)
          "layout spark: seed is '4294967296', but must be an integer of 32 bits"},
         {"spark", FILE_OF("\0\0\0\1\0\0\0\1\0\0\0\1......."),
          "it has 19 bytes, but 64 bits make 20"},
+        {"dcso", FILE_OF("\1\0\0\0\0\0\0\0"), "it ends within its header"},
         {"bitsandblooms",
          FILE_OF("\0\0\0\0\0\0\0\x3f\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\x3f"
                  "\0\0\0\0\0\0\0\0"),
@@ -615,6 +621,11 @@ TEST(what_is_wrong_with_a_file_is_said)
               "it does not end in its strategy, as a filter alone does");
     java_put(java, 0, 1);
     CHECK_STR(wrong("guava", java, len), "its number of positions is 0");
+    CHECK_STR(wrong("guava", java, JAVA_HEADER), "its number of positions is 0");
+    java_put(java, 255, 1);
+    CHECK_STR(wrong("guava", java, len), "");
+    CHECK_STR(wrong("guava", java, JAVA_HEADER + 8),
+              "it does not end in its strategy, as a filter alone does");
     java_put(java, 256, 1);
     CHECK_STR(wrong("guava", java, len), "its number of positions is 256");
     java_put(java, 1, 0);
@@ -671,6 +682,8 @@ TEST(what_the_program_cannot_make_is_refused)
         CHECK(!spec.kind->layout->design(&spec, rows[i].n, rows[i].p, &filter, &err));
         CHECK_STR(err.text, rows[i].why);
     }
+    CHECK(design("guava", 1000, 0x1p-255, &(struct layout_filter){0}));
+    CHECK(design("php", 992348157, 0, &(struct layout_filter){0}));
 }
 
 /* A sink that takes `left` pieces, and no more. */

@@ -516,6 +516,9 @@ TEST(closed_while_idle)
     struct uri uri;
     struct cluster *cl = open_server("a", "", &uri);
     CHECK(is_text(ask(cl, "SET @n 0"), "OK"));
+    const struct reply *r = ask(cl, "CLIENT ID");
+    int64_t first = r != NULL ? r->integer : 0;
+    CHECK(is_number(ask(cl, "CLIENT ID"), first));
     CHECK(sh("redis a %s", "CLIENT KILL TYPE normal") == 0);
     add("INCR @n");
     MUST(run(cl, CLUSTER_ONCE));
@@ -729,7 +732,7 @@ TEST(redirected_in_a_circle)
         options.patience_ms = 200;
         struct cluster *cl = open_uri(text, &uri);
         CHECK(did(cl != NULL, err.text));
-        add("GET @k");
+        add("GET @key3444"); /* its slot is 0 */
         CHECK(!run(cl, CLUSTER_REPEAT));
         CHECK(out[0] == NULL);
         CHECK_STR(err.text, "the cluster redirects in a circle");
@@ -804,6 +807,8 @@ TEST(cluster_map)
         add_for_keys("INCR", "");
         MUST(run(cl, CLUSTER_ONCE));
         CHECK(all_are(i == 0 ? 2 : 3));
+        /* Its slot is 0. */
+        CHECK(is_number(ask(cl, "INCR @key3444"), i == 0 ? 1 : 2));
         close_server(cl, &uri);
     }
     CHECK(open_uri("redis+unix://$REDIS_DIR/c0/socket?key=k&db=1", &uri) == NULL);

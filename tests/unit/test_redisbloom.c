@@ -740,6 +740,8 @@ TEST(what_is_wrong_with_a_header_is_said)
         {CHAIN + 40, 4, 8, "link 0: 8 positions do not fit 9.58506 bits a key"},
         {CHAIN + LINK_SIZE, 8, ((uint64_t)1 << 53) + 1,
          "link 0: its number of keys is 9007199254740993"},
+        {CHAIN + LINK_SIZE, 8, (uint64_t)1 << 53,
+         "its number of keys is 990, that of its links 9007199254740992"},
         {0, 8, 989, "its number of keys is 989, that of its links 990"},
     };
     struct err err;
@@ -759,6 +761,12 @@ TEST(what_is_wrong_with_a_header_is_said)
     put_le32(d->file[0].data + CHAIN + 40, CLASSIC_MAX_K + 1);
     CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));
     CHECK_STR(err.text, "link 0: 4097 positions do not fit 5910.28 bits a key");
+    put_le64(d->file[0].data + CHAIN + 32, bits_of(CLASSIC_MAX_K / 0.693147180559945 - 1));
+    put_le32(d->file[0].data + CHAIN + 40, CLASSIC_MAX_K);
+    CHECK(did(read_filter(d, "redisbloom", &filter, bits, &err), err.text));
+    *d = *sound;
+    put_le32(d->file[0].data + 12, 15);
+    CHECK(did(read_filter(d, "redisbloom", &filter, bits, &err), err.text));
     *d = *sound;
     d->file[0].len = 15;
     CHECK(!read_filter(d, "redisbloom", &filter, bits, &err));

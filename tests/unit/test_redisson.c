@@ -128,6 +128,33 @@ TEST(given_numbers_are_used_for_a_new_filter)
     CHECK(design("redisson", 1000, 0, &f) && classic_of(&f.layer[0]).m == 14377);
 }
 
+TEST(a_configuration_must_be_what_redisson_writes)
+{
+    static const struct {
+        const char *size, *iterations, *why;
+    } rows[] = {
+        {"4294967294", "4096", ""},
+        {"4294967295", "7",
+         "its configuration says size='4294967295', which Redisson does not write"},
+        {"9585", "4097",
+         "its configuration says hashIterations='4097', which Redisson does not write"},
+        {"", "7", "its configuration says size='', which Redisson does not write"},
+        {"9585", NULL, "its configuration has no hashIterations"},
+    };
+    struct layout_spec spec, out;
+    struct err err;
+    MUST(layout_parse("redisson", &spec, &err));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *const value[LAYOUT_PARAMS] = {rows[i].size, rows[i].iterations};
+        err.text[0] = '\0';
+        bool ok = kind_redisson.layout->redis->configure(&spec, value, &out, &err);
+        CHECK(ok == (rows[i].why[0] == '\0'));
+        CHECK_STR(err.text, rows[i].why);
+        CHECK(!ok || (strcmp(out.value[1], rows[i].size) == 0 &&
+                      strcmp(out.value[2], rows[i].iterations) == 0));
+    }
+}
+
 static void append(void *ctx, const char *name, const char *value)
 {
     char *text = ctx;
@@ -228,6 +255,7 @@ int main(void)
     RUN(sizes_are_those_of_redisson);
     RUN(an_import_needs_both_numbers_or_what_they_follow_from);
     RUN(given_numbers_are_used_for_a_new_filter);
+    RUN(a_configuration_must_be_what_redisson_writes);
     RUN(the_configuration_is_what_redisson_writes);
     RUN(a_spec_comes_back);
     RUN(up_to_three_positions_have_the_fpr_of_the_formula);
