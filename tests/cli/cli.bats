@@ -86,6 +86,8 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         $(seen help --layouts | cut -f 1 | grep -v : | grep -vx php); do
         grep -qwe "$word" some || { echo "$word"; false; }
     done
+    # Of a parameter that takes any value, what it is.
+    seen help --layouts | grep -q $'^gozero:bits=\t.'
 }
 
 @test "help has each command once, in parts that the manual page has too" {

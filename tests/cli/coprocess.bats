@@ -154,8 +154,15 @@ PYTHON
     seen add f.seen -k four
     answers four +
     answers two -
+    [ ! -s said ]
+    # What a filter is warned of when it is opened, it is warned of then.
+    cp f.seen next
+    poke next $((4096 + 100)) 55aa
+    mv next f.seen
+    answers four +
     finish_asked
-    [[ $status = 0 && ! -s said ]]
+    [ $status = 0 ]
+    equal "$(cat said)" "seen: warning: 'f.seen': one of its two headers is damaged; 'seen verify' says more"
 }
 
 @test "and so does one of hexadecimal keys of another length" {
