@@ -63,6 +63,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
         seen help "$command" --all >every
         seen "$command" --help --all | cmp - every
         seen "$command" --help | cmp - some
+        grep -q '^[A-Z].*:$' some
         case $command in
             create | add | query | dedup | remove | import | merge | shrink)
                 [ "$(wc -l <some)" -le 48 ]
