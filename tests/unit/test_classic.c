@@ -93,6 +93,32 @@ TEST(query_and_add_agree_with_the_positions)
     }
 }
 
+/* Of a filter beyond the cache, the first bits of all keys are looked at before the others. */
+TEST(query_of_a_large_filter_agrees_with_the_positions)
+{
+    enum { N = 640, LEN = 1 << 19 };
+    static uint8_t data[LEN];
+    static uint64_t hash[2 * N], position[N * 10];
+    uint64_t state = 8;
+    for (size_t i = 0; i < LEN; i++)
+        data[i] = (uint8_t)(next(&state) | next(&state));
+    for (size_t i = 0; i < 2 * N; i++)
+        hash[i] = next(&state);
+    const struct hashes keys = {hash, N, NULL};
+    for (unsigned k = 3; k <= 10; k++) {
+        const struct layer layer = layer_of(8 * LEN, k);
+        uint64_t present[N / 64] = {0};
+        kind_guava.layout->positions(&layer, keys, N, position);
+        kind_guava.query(&layer, data, keys, N, present);
+        for (size_t i = 0; i < N; i++) {
+            bool all = true;
+            for (const uint64_t *x = position + i * k; x < position + (i + 1) * k; x++)
+                all &= data[*x / 8] >> *x % 8 & 1;
+            CHECK((present[i / 64] >> i % 64 & 1) == all);
+        }
+    }
+}
+
 TEST(samples_are_of_the_positions_that_keys_have)
 {
     static const char *const layouts[] = {"bitsandblooms",     "dcso",      "guava",
@@ -730,6 +756,7 @@ int main(void)
 {
     RUN(the_modulus_is_exact);
     RUN(query_and_add_agree_with_the_positions);
+    RUN(query_of_a_large_filter_agrees_with_the_positions);
     RUN(samples_are_of_the_positions_that_keys_have);
     RUN(pages_are_those_of_the_positions);
     RUN(the_estimate_holds);
