@@ -998,6 +998,21 @@ binary()
     { head -c 100 plain | gzip -9; gzip </dev/null; tail -c +101 plain | gzip -1; } >members
     seen query f members | cmp - plain
     [ "$(seen query -c f packed plain members)" = 150000 ]
+    # One whose first 1, 2 or 3 bytes are the last of 128 KiB, as a comment of that length puts them.
+    python3 - <<'PYTHON'
+import struct, zlib
+def member(flags, comment, data):
+    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return (b"\x1f\x8b\x08" + bytes([flags]) + bytes(6) + comment + packed.compress(data) + packed.flush() +
+            struct.pack("<II", zlib.crc32(data), len(data)))
+for n in 1, 2, 3:
+    length = (128 << 10) - n - len(member(0, b"", b"1\n"))
+    with open("split%d" % n, "wb") as out:
+        out.write(member(16, b"c" * (length - 1) + b"\0", b"1\n") + member(0, b"", b"2\n"))
+PYTHON
+    for n in 1 2 3; do
+        seen query f split$n | cmp - <(seq 2)
+    done
     # A name says nothing.
     mv packed plain.txt
     mv plain plain.gz

@@ -48,6 +48,9 @@ END
     seen stats --json a.seen | jq -e '[.sources[]] | unique - ["exact", "estimated", "recorded",
         "unknown"] == []'
 
+    quiet seen create --compact compact.seen -k a
+    seen stats --json compact.seen | jq -e 'has("line_min") | not'
+
     quiet seen create --empty -n 1000 empty.seen
     seen stats --json empty.seen | jq -e '.bits_per_key == null and .overhead == null and
         .n_estimate == 0 and .n_low == 0 and .n_high == 0 and .fpr_current == 0 and
