@@ -512,6 +512,22 @@ capacities() { seen stats --json "$1" | jq -c '[.layers[].n_design]'; }
     [ "$(seen query -c big.seen keys)" = 20000 ]
 }
 
+@test "shrink: a filter that gets no smaller keeps its capacity" {
+    seq 1500 | seen create --fixed -n 2000 -p 0.01 f.seen
+    run -0 seen shrink --json -p 0.02 -o g.seen f.seen
+    jq -e '.bytes == .bytes_before and .n_design == 2000 and .fpr_design == 0.02' <<<"$output"
+}
+
+@test "a foldable filter of more than 31 pages has a number of them that halves to 16 to 31" {
+    while read -r keys pages; do
+        seen create --force --empty --fixed --foldable -n "$keys" f.seen
+        equal "$(seen stats --json f.seen | jq '.layers[0].pages')" "$pages"
+    done <<<'32000 31
+33000 32
+34000 34
+1M 960'
+}
+
 @test "shrink: half of the size is too small for a few keys more than it has room for" {
     seq 40000 | seen create --fixed --foldable -n 100k f.seen
     seen shrink -o half.seen f.seen

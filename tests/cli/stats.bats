@@ -448,6 +448,8 @@ unreliable; 'seen verify' names the pages" ]
     for file in a c; do
         equal "$(fact $file.seen consistent)" true
     done
+    # Nor is the number of keys known where layers share them: from that of the largest to the sum.
+    seen stats --json joined.seen | jq -e '[.n_estimate, .load, .n_low, .n_high] == [null, null, 1000, 2000]'
 }
 
 @test "set bits, and those of the emptiest and fullest lines, are of all layers" {
