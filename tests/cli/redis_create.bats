@@ -404,6 +404,7 @@ its name" seen add --create -n 10 "$name" -k 1
     [ -z "$(cat err?)" ]
     # Another process takes it as it is.
     prints_nothing seen dedup --create -n 5 "$name" keys
+    prints_nothing seen dedup --create "$name" keys
     # The bytes do not depend on who makes it, but for the order of the keys.
     name=${name/key=k/key=one}
     quiet seen add --create -n 2000 -p 1e-7 "$name" keys
