@@ -112,7 +112,7 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     [[ ${lines[0]} =~ ^seen\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
     [[ ${lines[1]} =~ ^revision:\ ([0-9a-f]{12,}(-dirty)?|unknown)$ ]]
     [[ $output == *xxHash* && $output == *zlib* && $output == *Redis:* ]]
-    [[ $output == *$'\nfilters of other programs: '* ]]
+    [[ $output == *$'\nfilters of other programs: '*$'\nbloom filters: '[a-z]*$'\ncounted filters: '[a-z]* ]]
     run -0 seen -V
     [[ ${lines[0]} == 'seen '* ]]
 }
