@@ -421,23 +421,25 @@ keeps()
     seen stats --json u | jq -e '(.layers | length) > 1 and .n_estimate != null'
 }
 
-@test "an intersection that takes the place of a filter stops its writers, and a union does not" {
+@test "an intersection or an import that takes the place of a filter stops its writers, and a union does not" {
     seen create --fixed -n 1000 a -k 1
     seen create --like a b -k 1
+    seen create --layout guava -n 1000 of-guava -k 1
+    seen export of-guava -o g
     mkfifo in
-    for way in '' --intersect; do
+    for way in 'merge a b' 'merge --intersect a b' 'import --layout guava g'; do
         seen add a <in 2>said &
         writer=$!
         exec {hold}>in
         echo "first $way" >&"$hold"
         until_present a "first $way" $writer
-        # shellcheck disable=SC2086 # none, or one
-        run -0 --separate-stderr seen merge $way --force -o a a b
+        # shellcheck disable=SC2086 # words
+        run -0 --separate-stderr seen $way --force -o a
         echo "then $way" >&"$hold" || true
         exec {hold}>&-
         ended=0
         wait $writer || ended=$?
-        if [ -z "$way" ]; then
+        if [ "$way" = 'merge a b' ]; then
             equal "$ended $(cat said)$stderr" '0 '
         else
             equal "$ended $(cat said)" "2 seen: 'a' was replaced while keys were added: run this again"
