@@ -243,6 +243,10 @@ first, then the files of keys" seen create $force foreign keys
     rejects "seen: cannot create 'loop': Too many levels of symbolic links" \
         seen create loop -k a
     only dir dir/target link link2 loop
+    # From the root, too, and back into this directory.
+    ln -s "$PWD/here" dir/far
+    quiet seen create dir/far -k c
+    quiet seen query -q here -k c
     # As many links as Linux follows.
     for i in {1..41}; do ln -s "$((i - 1))" "dir/$i"; done
     quiet seen create dir/40 -k a

@@ -48,6 +48,7 @@ bytes()
     make_filter
     refuses "seen: cannot look at the directory of secret 's': Permission denied" \
         failing stat:1:EACCES seen query -q --secret s f.seen -k 1
+    quiet failing read:1:EINTR seen query -q --secret s f.seen -k 1
     run -0 failing getrandom:1:ENOSYS:from seen query -q --secret s f.seen -k 1
     declare -A reason=([ENOSYS]='Function not implemented' [EINTR]='Interrupted system call')
     for error in ENOSYS EINTR; do
