@@ -593,8 +593,9 @@ closed() { "$@" >&-; }
     [[ $stderr != *$'\r'* ]]
     for kind in '' --compact --counted '-n 1000'; do
         # shellcheck disable=SC2086
-        run -0 --separate-stderr seen create --progress --force $kind g.seen keys
+        run -0 --separate-stderr seen create --progress --force $kind g.seen keys keys
         [[ ${stderr_lines[0]} == 'seen: reading keys: '* ]]
+        [ "${stderr_lines[-2]}" = 'seen: counting keys: 100 %' ]
         [ "${stderr_lines[-1]}" = 'seen: making the filter: 100 %' ]
     done
     run -0 --separate-stderr seen verify --progress f.seen
