@@ -29,6 +29,10 @@ END
 }
 
 @test "text and JSON say the same" {
+    seen plan --json -n 5M -p 1% | jq -e '(.bound_bits_per_key - 6.64 | fabs) < 0.01 and all(.kinds[];
+        .m > 6.64 * 5000000 and .m <= 8 * .bytes and .build_bytes > .bytes and .build_seconds > 0 and .k > 0 and
+        keys == ["bits_per_key", "build_bytes", "build_seconds", "bytes", "k", "kind", "lines_per_query", "m",
+            "mutable"])'
     run -0 --separate-stderr seen plan -n 5M -p 1%
     [ -z "$stderr" ]
     [ "${lines[0]}" = "5000000 keys at a design FPR of 0.01" ]
