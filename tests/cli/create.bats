@@ -609,6 +609,8 @@ sys.exit(status != 0)' "$@"
         seen $command --json | jq -e '.bits_per_key == 8 * .bytes / .n_estimate'
         rm made
     done
+    jq -e 'keys == ["bad_records", "bits_per_key", "bytes", "file", "fpr_current", "fpr_design", "keys_added", "kind",
+        "layers", "n_at_least", "n_design", "n_estimate", "records"]' <<<"$output"
     seen create --json --empty made | jq -e '.n_estimate == 0 and .bits_per_key == null'
 }
 
