@@ -94,6 +94,8 @@ make()
     quiet seen create --force --layout redisson:bits=9000,k=7 -p 0.02 f.seen keys
     [ "$(fact f.seen n_design)" = 1000 ]
     quiet seen create --force --layout redisson:bits=9585,k=7 -n 1000 -p 0.01 f.seen keys
+    quiet seen create --force --layout redisson:bits=9585,k=7 -n 1000 f.seen keys
+    [[ $(fact f.seen fpr_design) == 0.0100* ]]
     refuses 'seen: -n and -p give bits=9585 and k=7, not what the spec says' \
         seen create --force --layout redisson:bits=9000,k=7 -n 1000 -p 0.01 f.seen keys
 }

@@ -321,7 +321,9 @@ END
     base64 it >lines
     base64 -w 0 it >one
     sed 's/$/\r/' lines >crlf
-    for file in lines one crlf; do
+    sed G lines >spaced
+    base64 -w 4 it | head -c -1 >even
+    for file in lines one crlf spaced even; do
         quiet seen import --force --base64 --layout spark $file -o f.seen
         seen export f.seen -o - | cmp - it
         run -0 --separate-stderr seen import --force --base64 --layout auto $file -o f.seen

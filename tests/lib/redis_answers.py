@@ -366,6 +366,12 @@ def bitmaps():
             subprocess.run(["seen", "add", uri(spec).replace(BETWEEN, SERVER), KEYS], check=True)
 
         gone("add --max-fpr", between, full, ["add", "--max-fpr", "0.02", uri(spec), KEYS])
+        wrong(between, ("HMGET", array()), unexpected, "query", uri(spec), KEYS)
+        # Less than a millisecond is not for ever.
+        between.target, between.lie = "PTTL", encode(integer(0))
+        assert seen("export", foreign, "-o", uri(spec))[0] == 0
+        between.target = None
+        assert send(SERVER, "PTTL", "k") != integer(-1), "it lives for ever"
         absent()
         wrong(between, ("EXEC", (b"-", b"ERR no")), "the server says 'ERR no'",
               "export", foreign, "-o", uri(spec), true=1)

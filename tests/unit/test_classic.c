@@ -685,6 +685,8 @@ TEST(what_the_program_cannot_make_is_refused)
         {"guava", 1, 0.9, "Guava cannot make a filter for so few keys at an FPR of 0.9"},
         {"php", (uint64_t)1 << 32, 0,
          "it holds at most 992348157 keys: half of its bits are set then"},
+        {"spark:seed=5x", 1000, 0.01,
+         "layout spark: seed is '5x', but must be an integer of 32 bits"},
         {"spark:seed=x", 1000, 0.01,
          "layout spark: seed is 'x', but must be an integer of 32 bits"},
         {"spark", (uint64_t)1 << 40, 0.01,
