@@ -514,6 +514,10 @@ the filter was made with fewer bits ('seen import --force' imports it)" \
     quiet seen import --layout dcso packed -o f.seen
     quiet seen export f.seen -o out
     gzip -dc out | cmp - "$SOURCE/tests/vectors/dcso/dc_n1000_p01.bloom"
+    # Of a large one the beginning is enough.
+    golden dcso/dc_n50000_p0001.bloom.gz >large
+    run -0 --separate-stderr seen import --layout auto large -o g.seen
+    [ "$stderr" = "seen: note: 'large' is taken for dcso:gzip=yes" ]
 }
 
 @test "a Parquet file is named, with the tools that ask it" {

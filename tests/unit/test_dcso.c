@@ -346,6 +346,20 @@ TEST(tiny_filters_have_sound_numbers)
             }
 }
 
+/* Where m is a power of 2, the first position of a key gives all others. */
+TEST(the_excess_is_that_of_equal_and_neighbouring_hashes)
+{
+    const struct classic c = {.m = 1 << 12, .k = 13};
+    struct layer layer = {.kind = &kind_dcso};
+    classic_to(&c, &layer);
+    for (double set = 0.25; set < 1; set += 0.25) {
+        double a_bit = -log1p(-set) / c.k; /* keys */
+        double excess = kind_dcso.layout->excess(&layer, set);
+        CHECK(fabs(excess / (a_bit * (1 + set) / (1 - set)) - 1) < 1e-12);
+    }
+    CHECK(kind_dcso.layout->excess(&layer, 0) == 0 && kind_dcso.layout->excess(&layer, 1) == 0);
+}
+
 int main(void)
 {
     RUN(the_programs_filters_are_read_and_written_again);
@@ -361,5 +375,6 @@ int main(void)
     RUN(its_files_are_recognized);
     RUN(only_filters_of_one_design_are_joined);
     RUN(tiny_filters_have_sound_numbers);
+    RUN(the_excess_is_that_of_equal_and_neighbouring_hashes);
     return check_done();
 }
