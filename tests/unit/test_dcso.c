@@ -172,11 +172,17 @@ TEST(positions_are_the_programs)
     free(t.text.data);
 }
 
-/* Hashes at and above the chain's modulus, by its definition. */
+/* Hashes at and above the chain's modulus, by its definition; and two whose first product is. */
 TEST(the_chain_reduces_every_hash)
 {
-    static const uint64_t hash[] = {0,         1, UINT64_MAX - 59, UINT64_MAX - 58, UINT64_MAX - 57,
-                                    UINT64_MAX};
+    static const uint64_t hash[] = {0,
+                                    1,
+                                    UINT64_MAX - 59,
+                                    UINT64_MAX - 58,
+                                    UINT64_MAX - 57,
+                                    UINT64_MAX,
+                                    0xa5baa42920969157,
+                                    0xa90a4825a455bd6e};
     enum { PER_KEY = 5, HASHES = sizeof hash / sizeof *hash };
     struct layer layer = {.kind = &kind_dcso};
     uint64_t at[HASHES * PER_KEY];
