@@ -60,30 +60,6 @@ END
         .sources.bits_per_key == "unknown"'
 }
 
-@test "the bits of several layers are those that the file has" {
-    seq 1500 | quiet seen create --generations 2 -n 5000 -p 0.01 ring.seen
-    for first in 2000 4000; do
-        seen rotate ring.seen
-        seq $first $((first + 2 * first / 5)) | quiet seen add ring.seen
-    done
-    seq 20000 | quiet seen create --grow -n 10000 -p 0.01 grown.seen
-    seq 20001 40000 | quiet seen add grown.seen
-    for name in ring grown; do
-        PYTHONPATH=$SOURCE/tests/lib PYTHONDONTWRITEBYTECODE=1 python3 - $name.seen >wanted <<'END'
-import sys
-from reader import Filter
-seen = Filter(sys.argv[1])
-lines = [seen.bytes[at:at + 64] for layer in seen.header.layers for at in
-         range(layer.data, layer.data + layer.length, 64)]
-bits = [bin(int.from_bytes(line, "little")).count("1") for line in lines]
-print("%.9f" % (sum(bits) / len(bits) / 512), min(bits), max(bits))
-END
-        read -r set least most <wanted
-        seen stats --json $name.seen | jq -e \
-            "(.bits_set - $set | fabs) < 1e-8 and .line_min == $least and .line_max == $most"
-    done
-}
-
 # Each sets 6 bits, of which some are the same: without the half key, 11 of 90 intervals end below 10.
 @test "the interval of a few keys has whole ends" {
     for i in {10..99}; do
