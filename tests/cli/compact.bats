@@ -187,6 +187,18 @@ intersected; make them with --like one of them" seen merge --intersect -o all.se
     [ ! -e d.seen ]
 }
 
+@test "shrink drops columns of a filter of several partitions" {
+    seq 1200000 >keys
+    seen create --compact -p 1e-4 a.seen keys
+    seen shrink --fpr 0.01 -o b.seen a.seen
+    run -0 seen query -c b.seen keys
+    [ "$output" = 1200000 ]
+    run -0 seen verify b.seen
+    seen query -c b.seen <(seq 2000001 2100000) >false.txt
+    [ "$(cat false.txt)" -lt 1200 ] # of 1000 expected ones, at 6 standard deviations
+    (($(size b.seen) < $(size a.seen) * 6 / 10))
+}
+
 @test "shrink drops columns of filters that were joined" {
     seq 100000 >a
     seq 200001 250000 >b
