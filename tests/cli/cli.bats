@@ -122,7 +122,6 @@ try() { [[ ${stderr_lines[1]} == "Try 'seen $1--help'." && ${#stderr_lines[@]} -
     try ''
     refuses "seen: 'create2' is not a command; did you mean 'create'?" seen create2
     refuses "seen: 'QUERY' is not a command; did you mean 'query'?" seen QUERY f
-    refuses "seen: 'adxy' is not a command" seen adxy # half of its letters are wrong
     echo a >lines
     quiet seen create f lines
     refuses "seen: 'lines' is a file, not a command; to print each of its lines once: seen dedup <lines; \

@@ -198,7 +198,7 @@ a field; its keys were taken with -d, -f 1"
     looks d.seen "3 to 5 bytes, '@', small letters"
     # Too few tell too much; so do some kinds. What is left out stays out.
     seen create few.seen <(head -n 63 numbers)
-    # It begins with 64 keys or more, at least as many as there are.
+    # An add of 64 keys or more begins a profile, if the filter has no more keys than that.
     while read -r before more wanted; do
         cp few.seen begun.seen
         seen add begun.seen <(seq 64 "$before")
