@@ -315,6 +315,8 @@ static bool add_waiting(struct builder *b, struct err *err)
         some = (size_t)smaller((b->waiting_len - at) / size, LAYER_BATCH);
         if (!disk_read(b->waiting, keys, some * size, at, &got))
             return fail_errno(err, "cannot read scratch file");
+        if (got < some * size)
+            return fail(err, "cannot read scratch file: it ends early");
         for (size_t i = 0; i < some; i++)
             for (unsigned l = 0; l < lanes; l++)
                 lane[l][i] = keys[i * lanes + l];
